@@ -1,0 +1,60 @@
+# Targets of ferry: one object library a layer, the shared library made of them, and tests that link either.
+
+add_library(ferry_flags INTERFACE)
+target_compile_options(ferry_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<BOOL:${FERRY_WERROR}>:-Werror>)
+target_include_directories(ferry_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+if(FERRY_SANITIZE)
+  list(JOIN FERRY_SANITIZE "," _sanitizers)
+  target_compile_options(ferry_flags INTERFACE -fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(ferry_flags INTERFACE -fsanitize=${_sanitizers})
+endif()
+
+set(FERRY_LIBRARIES DNNL::dnnl TBB::tbb TBB::tbbmalloc nlohmann_json::nlohmann_json fmt::fmt OpenMP::OpenMP_CXX
+  Threads::Threads ${CMAKE_DL_LIBS})
+
+# ferry_layer(NAME FOLDER): the sources directly in FOLDER as object library ferry_NAME. A folder may add to it with a
+# CMakeLists.txt of its own.
+function(ferry_layer name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(ferry_${name} OBJECT ${sources})
+  target_link_libraries(ferry_${name} PRIVATE ferry_flags ${FERRY_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY FERRY_LAYERS ferry_${name})
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    include(${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+  endif()
+endfunction()
+
+function(ferry_library)
+  get_property(layers GLOBAL PROPERTY FERRY_LAYERS)
+  add_library(ferry SHARED)
+  add_library(ferry::ferry ALIAS ferry)
+  foreach(layer IN LISTS layers)
+    target_sources(ferry PRIVATE $<TARGET_OBJECTS:${layer}>)
+  endforeach()
+  set_target_properties(ferry PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0)
+  target_link_libraries(ferry PRIVATE ferry_flags ${FERRY_LIBRARIES})
+  target_include_directories(ferry PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_compile_features(ferry PUBLIC cxx_std_20)
+endfunction()
+
+# ferry_test(NAME SOURCES … [LAYERS …] [LABELS …]): a GoogleTest binary. With LAYERS it links those layers alone,
+# which shows that they need nothing above them; without, libferry.so.
+function(ferry_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LAYERS;LABELS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ferry_flags ${FERRY_LIBRARIES} GTest::gtest GTest::gmock)
+  if(arg_LAYERS)
+    foreach(layer IN LISTS arg_LAYERS)
+      target_sources(${name} PRIVATE $<TARGET_OBJECTS:ferry_${layer}>)
+    endforeach()
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  else()
+    target_link_libraries(${name} PRIVATE ferry GTest::gtest_main)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "FERRY_CHECK_ORDER=1" LABELS "${arg_LABELS}")
+endfunction()

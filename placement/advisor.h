@@ -1,0 +1,15 @@
+// Computes which op to put on which device so that synchronous copies go away, by replaying a recorded trace's copies
+// under the changed placement.
+#pragma once
+
+#include <vector>
+
+#include "src/trace/trace.h"
+
+namespace ferry::placement {
+
+// Fills `advice` of each hotspot, best first. A change is proposed only when it saves host time in sum: copies that
+// vanish against copies that appear elsewhere, and the ops' own time on the other device.
+void advise(const trace::Trace& trace, std::vector<trace::Hotspot>& hotspots);
+
+}  // namespace ferry::placement

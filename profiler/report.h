@@ -1,0 +1,29 @@
+// The Profiling Report of a trace, as text and JSON.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "src/trace/trace.h"
+
+namespace ferry::profiler {
+
+enum class SortKey { default_order, total, calls, max, min, ave };
+
+// "default", "total", "calls", "max", "min", "ave". Throws: InvalidArgument otherwise.
+SortKey parse_sort_key(std::string_view text);
+
+struct ReportOptions {
+  SortKey sort = SortKey::default_order;
+  bool per_thread = false;                    // a table for each thread instead of one merged
+  std::vector<trace::Hotspot> findings;       // ranked, from find_hotspots and the advisor
+};
+
+std::string report_text(const trace::Trace& trace, const ReportOptions& options);
+nlohmann::json report_json(const trace::Trace& trace, const ReportOptions& options);
+
+// Synchronous implicit copies grouped by op and source line, by blocked host time, largest first; without advice.
+std::vector<trace::Hotspot> find_hotspots(const trace::Trace& trace);
+
+}  // namespace ferry::profiler

@@ -1,0 +1,37 @@
+// The host's clock of a program that runs with a simulated GPU: it moves only when work is modelled, so that every run
+// prints the same times. Each host thread has its own time; a thread starts at zero.
+//
+// Thread-safety: all methods may be called from any thread.
+#pragma once
+
+#include "src/device/driver.h"
+
+namespace ferry {
+
+class VirtualClock final : public Clock {
+ public:
+  VirtualClock();
+  ~VirtualClock() override;
+  Nanoseconds now() const override;
+  bool is_virtual() const override { return true; }
+  // The calling thread spends `duration` on the host.
+  void advance(Nanoseconds duration);
+  // The calling thread waits until `time`; no effect if that has passed.
+  void advance_to(Nanoseconds time);
+
+ private:
+  Nanoseconds& mine() const;
+  std::uint64_t id_;  // distinguishes clocks in thread-local storage
+};
+
+// Monotonic wall time since it was made.
+class RealClock final : public Clock {
+ public:
+  Nanoseconds now() const override;
+  bool is_virtual() const override { return false; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace ferry
