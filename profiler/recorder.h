@@ -1,8 +1,8 @@
 // Records what a runtime does into a trace::Trace. Each thread writes to buffers of its own; finish() merges them.
 //
-// Cost: recording an op is under 150 ns on the writing thread; strings, sites and tensors are interned by identity
-// (pointer or id) at record time and resolved at finish().
-// Thread-safety: record functions may be called from any thread; start, finish and clear from one at a time.
+// Cost: an op is under 150 ns and about 30 bytes on the writing thread; strings, sites and tensors are interned by
+// identity (pointer or id) at record time and resolved at finish().
+// Thread-safety: all functions may be called from any thread; finish() sees what was recorded before it was called.
 #pragma once
 
 #include <atomic>
@@ -18,39 +18,39 @@
 
 namespace ferry::profiler {
 
-// A tensor as an op sees it. `id` is unique in the runtime and never reused.
+// A tensor as an op sees it. `id` is unique in the runtime and never reused; 0: an optional argument left out.
 struct TensorMention {
   std::uint64_t id = 0;
-  std::string_view producer;          // static: op name for "<op>_<n>"
+  std::string_view producer{};          // static: op name for "<op>_<n>"
   std::uint64_t number = 0;           // n
   const std::string* name = nullptr;  // the user's name, or null; copied when first seen
   DType dtype = DType::f32;
-  const Shape* shape = nullptr;       // copied when first seen
-  bool host = false;                  // see trace::Argument
+  const Shape* shape = nullptr;  // copied when first seen
+  bool host = false;             // see trace::Argument
 };
 
 // `op` and `where` point at static storage. `scope` is interned by the recorder (empty: none).
 struct OpEvent {
-  std::string_view op;
-  std::source_location where;
-  std::string_view scope;
-  Device device;
+  std::string_view op{};
+  std::source_location where{};
+  std::string_view scope{};
+  Device device{};
   trace::PlacementCause cause = trace::PlacementCause::default_device;
   trace::Phase phase = trace::Phase::forward;
   bool has_gpu_kernel = true;
   std::uint64_t correlation = 0;
   Nanoseconds begin{}, end{};
   double flops = 0, bytes = 0;
-  std::span<const TensorMention> inputs, outputs;
+  std::span<const TensorMention> inputs{}, outputs{};
 };
 
 struct CopyEvent {
-  std::string_view op;  // the op that needed it, "fetch" or "to"; static storage
-  std::source_location where;
-  std::string_view scope;
-  TensorMention tensor;
-  Bytes size;
-  Device from, to;
+  std::string_view op{};  // the op that needed it, "fetch" or "to"; static storage
+  std::source_location where{};
+  std::string_view scope{};
+  TensorMention tensor{};
+  Bytes size{};
+  Device from{}, to{};
   trace::Memory from_memory = trace::Memory::device, to_memory = trace::Memory::device;
   bool synchronous = false;
   trace::CopyCause cause = trace::CopyCause::implicit;

@@ -16,8 +16,8 @@ SortKey parse_sort_key(std::string_view text);
 
 struct ReportOptions {
   SortKey sort = SortKey::default_order;
-  bool per_thread = false;                    // a table for each thread instead of one merged
-  std::vector<trace::Hotspot> findings;       // ranked, from find_hotspots and the advisor
+  bool per_thread = false;               // a table for each thread instead of one merged
+  std::vector<trace::Hotspot> findings{};  // ranked, from find_hotspots and the advisor
 };
 
 std::string report_text(const trace::Trace& trace, const ReportOptions& options);

@@ -22,16 +22,16 @@ using TensorIndex = std::int32_t;
 
 // A line of the user's program.
 struct Site {
-  std::string file;
+  std::string file{};
   int line = 0;
-  std::string function;
+  std::string function{};
 };
 
 struct TensorInfo {
-  std::string name;  // "<op>_<n>" or the name the user gave
+  std::string name{};  // "<op>_<n>" or the name the user gave
   DType dtype = DType::f32;
-  Shape shape;
-  Bytes size;
+  Shape shape{};
+  Bytes size{};
 };
 
 enum class Phase : std::uint8_t { forward, backward, optimizer, recompute };
@@ -48,13 +48,13 @@ struct OpRecord {
   StringIndex name = -1;   // schema name, "conv2d"
   SiteIndex site = -1;     // the user's line
   StringIndex scope = -1;  // module path or user scope, "layer3.0.conv2"
-  Device device;
+  Device device{};
   PlacementCause cause = PlacementCause::default_device;
   Phase phase = Phase::forward;
   std::uint32_t thread = 0;
   std::uint64_t correlation = 0;  // of its kernel; 0: none was launched
   Nanoseconds begin{}, end{};     // host interval, copies of its inputs included
-  std::vector<Argument> inputs, outputs;
+  std::vector<Argument> inputs{}, outputs{};
   double flops = 0, bytes = 0;
   bool has_gpu_kernel = true;     // false: could only run on the CPU
 };
@@ -72,8 +72,8 @@ struct CopyRecord {
   SiteIndex site = -1;
   StringIndex scope = -1;
   TensorIndex tensor = -1;
-  Bytes size;
-  Device from, to;
+  Bytes size{};
+  Device from{}, to{};
   Memory from_memory = Memory::device, to_memory = Memory::device;
   bool synchronous = false;  // the host was blocked by an implicit copy until it had passed
   CopyCause cause = CopyCause::implicit;
@@ -93,7 +93,7 @@ struct WorkRecord {
   std::uint64_t correlation = 0;  // of the OpRecord or CopyRecord that enqueued it
   WorkKind kind = WorkKind::kernel;
   Engine engine = Engine::compute;
-  Device device;
+  Device device{};
   std::int32_t stream = 0;
   Nanoseconds begin{}, end{};
 };
@@ -107,33 +107,33 @@ struct ScopeRecord {
 };
 
 struct MemorySample {
-  Device device;
+  Device device{};
   Nanoseconds at{};
-  Bytes allocated, reserved;
+  Bytes allocated{}, reserved{};
 };
 
 struct DeviceInfo {
-  Device device;
-  std::string name;         // "sim:rtx2080ti"
-  std::string description;
+  Device device{};
+  std::string name{};         // "sim:rtx2080ti"
+  std::string description{};
   bool virtual_time = false;
-  Bytes capacity;
-  Bytes peak_allocated, peak_reserved;
-  std::vector<std::string> streams;  // names by stream number
+  Bytes capacity{};
+  Bytes peak_allocated{}, peak_reserved{};
+  std::vector<std::string> streams{};  // names by stream number
 };
 
 struct Trace {
-  std::vector<std::string> strings;
-  std::vector<Site> sites;
-  std::vector<TensorInfo> tensors;
-  std::vector<DeviceInfo> devices;  // cpu first
-  std::vector<OpRecord> ops;        // in order of begin, per thread
-  std::vector<CopyRecord> copies;
-  std::vector<WorkRecord> work;
-  std::vector<ScopeRecord> scopes;
-  std::vector<MemorySample> memory;
+  std::vector<std::string> strings{};
+  std::vector<Site> sites{};
+  std::vector<TensorInfo> tensors{};
+  std::vector<DeviceInfo> devices{};  // cpu first
+  std::vector<OpRecord> ops{};        // in order of begin, per thread
+  std::vector<CopyRecord> copies{};
+  std::vector<WorkRecord> work{};
+  std::vector<ScopeRecord> scopes{};
+  std::vector<MemorySample> memory{};
   Nanoseconds begin{}, end{};       // while the recorder was on
-  std::string copy_mode;            // "staged" or "synchronous"
+  std::string copy_mode{};            // "staged" or "synchronous"
   std::int64_t unavailable_reads = 0;  // values read in timing-only mode
 
   const std::string& string(StringIndex i) const;  // "" for -1
@@ -142,13 +142,13 @@ struct Trace {
 // A change the advisor computed: which op to put where, and what that saves. Plain data: placement writes it, the
 // report prints it.
 struct Advice {
-  std::vector<SiteIndex> sites;      // lines to wrap, in program order
-  std::vector<StringIndex> ops;      // their op names
-  Device device;                     // into DeviceGuard<…> of this device
+  std::vector<SiteIndex> sites{};      // lines to wrap, in program order
+  std::vector<StringIndex> ops{};      // their op names
+  Device device{};                     // into DeviceGuard<…> of this device
   std::int64_t copies_removed = 0, copies_added = 0;
   Nanoseconds blocked_saved{};       // host time no longer blocked
   Nanoseconds compute_added{};       // ops that take longer on that device
-  std::string text;                  // one sentence a reader can act on
+  std::string text{};                  // one sentence a reader can act on
 };
 
 // Synchronous copies of one op at one line.
@@ -157,11 +157,11 @@ struct Hotspot {
   SiteIndex site = -1;
   StringIndex scope = -1;
   TensorIndex tensor = -1;           // the first one copied there
-  Device from, to;
+  Device from{}, to{};
   std::int64_t calls = 0;
-  Bytes size;
+  Bytes size{};
   Nanoseconds blocked{}, drain{}, transfer{};
-  std::vector<Advice> advice;        // best first; empty: no placement removes it
+  std::vector<Advice> advice{};        // best first; empty: no placement removes it
 };
 
 }  // namespace ferry::trace
