@@ -4,6 +4,9 @@
 // Thread-safety: all methods may be called from any thread.
 #pragma once
 
+#include <chrono>
+#include <memory>
+
 #include "src/device/driver.h"
 
 namespace ferry {
@@ -20,8 +23,11 @@ class VirtualClock final : public Clock {
   void advance_to(Nanoseconds time);
 
  private:
+  struct Threads;
   Nanoseconds& mine() const;
-  std::uint64_t id_;  // distinguishes clocks in thread-local storage
+
+  std::uint64_t id_;  // never reused, so that a thread's cached lookup cannot outlive its clock
+  std::unique_ptr<Threads> threads_;
 };
 
 // Monotonic wall time since it was made.
