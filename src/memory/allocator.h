@@ -11,21 +11,21 @@ namespace ferry {
 // A block handed out. A value: freeing it twice is the caller's error.
 struct Allocation {
   void* data = nullptr;
-  Bytes size;              // as asked for
-  void* block = nullptr;   // the allocator's own
+  Bytes size;             // as asked for
+  void* block = nullptr;  // the allocator's own
 
   explicit operator bool() const { return data != nullptr; }
 };
 
 struct AllocatorStats {
-  Bytes allocated;         // asked for by live allocations
-  Bytes active;            // allocated, rounded up, and blocks that wait for another stream's event
-  Bytes reserved;          // taken from the driver
+  Bytes allocated;  // asked for by live allocations
+  Bytes active;     // allocated, rounded up, and blocks that wait for another stream's event
+  Bytes reserved;   // taken from the driver
   Bytes peak_allocated, peak_reserved;
-  Bytes largest_free;      // largest cached block
-  std::int64_t allocations = 0, deallocations = 0;   // since the start
-  std::int64_t segments = 0;                         // held now
-  std::int64_t driver_allocations = 0;               // calls to the driver since the start
+  Bytes largest_free;                               // largest cached block
+  std::int64_t allocations = 0, deallocations = 0;  // since the start
+  std::int64_t segments = 0;                        // held now
+  std::int64_t driver_allocations = 0;              // calls to the driver since the start
 
   // 1 - largest free / all free cached bytes; 0 when nothing is cached.
   double fragmentation() const {

@@ -1,0 +1,37 @@
+// Free blocks in bins by size: best fit in a few steps, without allocating.
+//
+// Sizes are multiples of 512 bytes. Up to 32 multiples each has its own bin, above that a doubling has 16. A bin is a
+// list in rising size; among equal sizes the block freed last comes first, since it is most likely in a cache.
+// Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/memory/block.h"
+
+namespace ferry::memory {
+
+constexpr Bytes kBlockUnit{512};
+
+class BlockBins {
+ public:
+  // Requires: block.size is a positive multiple of kBlockUnit and at most 2^47 bytes.
+  void insert(Block& block) noexcept;
+  void remove(Block& block) noexcept;
+  // The smallest block of at least `size`, left in its bin; null when there is none.
+  Block* best_fit(Bytes size) const noexcept;
+  // Size of the largest block, 0 when empty.
+  Bytes largest() const noexcept;
+
+ private:
+  static constexpr std::size_t kWords = 9;
+  static constexpr std::size_t kBins = kWords * 64;
+  static std::size_t index(Bytes size) noexcept;
+
+  std::array<Block*, kBins> heads_{};
+  std::array<std::uint64_t, kWords> occupied_{};  // a bit a bin
+};
+
+}  // namespace ferry::memory

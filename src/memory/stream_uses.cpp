@@ -1,0 +1,101 @@
+#include "src/memory/stream_uses.h"
+
+#include <utility>
+
+namespace ferry::memory {
+
+StreamUses::~StreamUses() {
+  for (const EventId event : events_) driver_.destroy_event(event);
+}
+
+EventId StreamUses::take_event() {
+  if (free_events_.empty()) {
+    if (events_.size() == events_.capacity()) events_.reserve(2 * events_.size() + 8);
+    free_events_.reserve(events_.capacity());  // so that giving one back never allocates
+    const EventId event = driver_.create_event();
+    events_.push_back(event);
+    return event;
+  }
+  const EventId event = free_events_.back();
+  free_events_.pop_back();
+  return event;
+}
+
+void StreamUses::record_use(Block& block, StreamId stream) {
+  for (const StreamUse* use = block.uses; use != nullptr; use = use->next) {
+    if (use->stream == stream) return;
+  }
+  const auto index = static_cast<std::size_t>(stream.value);
+  if (index >= queues_.size()) queues_.resize(index + 1);
+  StreamUse* use = uses_.get();
+  try {
+    use->event = take_event();
+  } catch (...) {
+    uses_.put(use);
+    throw;
+  }
+  use->block = &block;
+  use->stream = stream;
+  use->next = std::exchange(block.uses, use);
+  ++block.pending;
+}
+
+bool StreamUses::retire(Block& block) noexcept {
+  if (block.uses == nullptr) return true;
+  StreamUse* use = std::exchange(block.uses, nullptr);
+  while (use != nullptr) {
+    StreamUse* next = std::exchange(use->next, nullptr);
+    try {
+      driver_.record_event(use->event, use->stream);
+      use->recorded = true;
+    } catch (...) {
+      use->recorded = false;  // poll records it, where the error can be reported
+    }
+    Queue& queue = queues_[static_cast<std::size_t>(use->stream.value)];
+    (queue.tail != nullptr ? queue.tail->next : queue.head) = use;
+    queue.tail = use;
+    ++waiting_;
+    use = next;
+  }
+  return false;
+}
+
+bool StreamUses::passed(StreamUse& use, bool wait) {
+  if (!use.recorded) {
+    driver_.record_event(use.event, use.stream);
+    use.recorded = true;
+  }
+  if (wait) {
+    driver_.synchronize_event(use.event);
+  } else if (!driver_.query_event(use.event)) {
+    return false;
+  }
+  // Costs nothing once the event has passed, and orders the block's stream whichever thread uses the block next.
+  if (use.block->stream != kHostStream) driver_.wait_event(use.block->stream, use.event);
+  return true;
+}
+
+void StreamUses::finish_head(Queue& queue) {
+  StreamUse* use = queue.head;
+  queue.head = use->next;
+  if (queue.head == nullptr) queue.tail = nullptr;
+  --waiting_;
+  Block* block = use->block;
+  if (--block->pending == 0) block->next = std::exchange(ready_, block);
+  free_events_.push_back(use->event);
+  uses_.put(use);
+}
+
+Block* StreamUses::collect(bool wait) {
+  if (waiting_ > 0) {
+    for (Queue& queue : queues_) {
+      while (queue.head != nullptr && passed(*queue.head, wait)) finish_head(queue);
+    }
+  }
+  return std::exchange(ready_, nullptr);
+}
+
+Block* StreamUses::poll() { return collect(false); }
+Block* StreamUses::wait() { return collect(true); }
+
+}  // namespace ferry::memory

@@ -1,0 +1,58 @@
+// Which streams use a block beside its own, and when that work has passed.
+//
+// record_use remembers a stream; retire records an event on each such stream; poll returns the blocks whose events have
+// all passed. Events are kept and used again. Not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "src/memory/block.h"
+#include "src/memory/object_pool.h"
+
+namespace ferry::memory {
+
+struct StreamUse {
+  Block* block = nullptr;
+  StreamId stream{};
+  EventId event{};
+  bool recorded = false;
+  StreamUse* next = nullptr;  // of the block, or in its stream's queue
+};
+
+class StreamUses {
+ public:
+  explicit StreamUses(Driver& driver) : driver_(driver) {}
+  ~StreamUses();
+  StreamUses(const StreamUses&) = delete;
+  StreamUses& operator=(const StreamUses&) = delete;
+
+  // Throws: what Driver::create_event throws, std::bad_alloc; then nothing has changed.
+  void record_use(Block& block, StreamId stream);
+  // The owner gave the block up. True: no other stream uses it. Otherwise a later poll returns it.
+  bool retire(Block& block) noexcept;
+  // The blocks whose uses have passed since the last call, linked by Block::next. Each block's own stream is ordered
+  // after them. Throws: DeviceError; no block is lost.
+  Block* poll();
+  // As poll, after waiting for everything retired.
+  Block* wait();
+  bool idle() const noexcept { return waiting_ == 0 && ready_ == nullptr; }
+
+ private:
+  struct Queue {
+    StreamUse* head = nullptr;
+    StreamUse* tail = nullptr;
+  };
+  EventId take_event();
+  bool passed(StreamUse& use, bool wait);
+  void finish_head(Queue& queue);
+  Block* collect(bool wait);
+
+  Driver& driver_;
+  std::vector<Queue> queues_;  // by stream
+  std::vector<EventId> events_, free_events_;
+  ObjectPool<StreamUse> uses_;
+  std::int64_t waiting_ = 0;  // retired uses not passed yet
+  Block* ready_ = nullptr;
+};
+
+}  // namespace ferry::memory
