@@ -1,0 +1,88 @@
+// Loops over one row for each functor and dtype, compiled for each instruction set of simd.h. Included once for each.
+#if defined(FERRY_ELEMENTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FERRY_ELEMENTWISE_INL_H_
+#undef FERRY_ELEMENTWISE_INL_H_
+#else
+#define FERRY_ELEMENTWISE_INL_H_
+#endif
+
+#include "src/backends/cpu/elementwise.h"
+#include "src/backends/cpu/simd.h"
+#include "src/kernels/functor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ferry::cpu_backend::HWY_NAMESPACE {
+
+template <class Op, class T, class Out>
+void binary_flat(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes, const std::byte* b_bytes) {
+  auto* const y = reinterpret_cast<Out*>(y_bytes);
+  auto* const a = reinterpret_cast<const T*>(a_bytes);
+  auto* const b = reinterpret_cast<const T*>(b_bytes);
+  FERRY_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<Out>(Op{}(kernels::load(a[i]), kernels::load(b[i])));
+}
+
+template <class Op, class T, class Out>
+void binary_strided(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes, const std::byte* b_bytes,
+                    std::int64_t y_stride, std::int64_t a_stride, std::int64_t b_stride) {
+  constexpr std::int64_t kSize = sizeof(T), kOutSize = sizeof(Out);
+  auto* const y = reinterpret_cast<Out*>(y_bytes);
+  auto* const a = reinterpret_cast<const T*>(a_bytes);
+  auto* const b = reinterpret_cast<const T*>(b_bytes);
+  const bool y_dense = y_stride == kOutSize;
+  if (y_dense && a_stride == kSize && b_stride == kSize) {
+    binary_flat<Op, T, Out>(n, y_bytes, a_bytes, b_bytes);
+  } else if (y_dense && a_stride == kSize && b_stride == 0) {
+    const auto scalar = kernels::load(*b);
+    FERRY_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<Out>(Op{}(kernels::load(a[i]), scalar));
+  } else if (y_dense && a_stride == 0 && b_stride == kSize) {
+    const auto scalar = kernels::load(*a);
+    FERRY_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<Out>(Op{}(scalar, kernels::load(b[i])));
+  } else {
+    const std::int64_t y_step = y_stride / kOutSize, a_step = a_stride / kSize, b_step = b_stride / kSize;
+    for (std::int64_t i = 0; i < n; ++i) {
+      y[i * y_step] = kernels::store<Out>(Op{}(kernels::load(a[i * a_step]), kernels::load(b[i * b_step])));
+    }
+  }
+}
+
+template <class Op, class T>
+void unary_flat(std::int64_t n, std::byte* y_bytes, const std::byte* x_bytes, double parameter) {
+  auto* const y = reinterpret_cast<T*>(y_bytes);
+  auto* const x = reinterpret_cast<const T*>(x_bytes);
+  const Op op(static_cast<kernels::Compute<T>>(parameter));
+  FERRY_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<T>(op(kernels::load(x[i])));
+}
+
+template <class Op, class T>
+void unary_strided(std::int64_t n, std::byte* y_bytes, const std::byte* x_bytes, std::int64_t y_stride,
+                   std::int64_t x_stride, double parameter) {
+  constexpr std::int64_t kSize = sizeof(T);
+  if (y_stride == kSize && x_stride == kSize) return unary_flat<Op, T>(n, y_bytes, x_bytes, parameter);
+  for (std::int64_t i = 0; i < n; ++i) {
+    unary_flat<Op, T>(1, y_bytes + i * y_stride, x_bytes + i * x_stride, parameter);
+  }
+}
+
+// The tables' rows for the listed dtypes.
+template <class Op, class... Ts>
+BinaryTable binary_table() {
+  BinaryTable table;
+  ((table[static_cast<std::size_t>(dtype_of<Ts>)] = {binary_flat<Op, Ts, Ts>, binary_strided<Op, Ts, Ts>}), ...);
+  return table;
+}
+
+template <class Op, class... Ts>
+BinaryTable comparison_table() {
+  BinaryTable table;
+  ((table[static_cast<std::size_t>(dtype_of<Ts>)] = {binary_flat<Op, Ts, bool>, binary_strided<Op, Ts, bool>}), ...);
+  return table;
+}
+
+}  // namespace ferry::cpu_backend::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
