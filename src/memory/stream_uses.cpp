@@ -95,6 +95,13 @@ Block* StreamUses::collect(bool wait) {
   return std::exchange(ready_, nullptr);
 }
 
+Block* StreamUses::wait_one() {
+  for (Queue& queue : queues_) {
+    while (ready_ == nullptr && queue.head != nullptr && passed(*queue.head, true)) finish_head(queue);
+  }
+  return std::exchange(ready_, nullptr);
+}
+
 Block* StreamUses::poll() { return collect(false); }
 Block* StreamUses::wait() { return collect(true); }
 

@@ -33,7 +33,8 @@ class StreamUses {
   // The blocks whose uses have passed since the last call, linked by Block::next. Each block's own stream is ordered
   // after them. Throws: DeviceError; no block is lost.
   Block* poll();
-  // As poll, after waiting for everything retired.
+  // As poll, after waiting until there is a block, or for everything retired. Null when nothing is retired.
+  Block* wait_one();
   Block* wait();
   bool idle() const noexcept { return waiting_ == 0 && ready_ == nullptr; }
 
