@@ -1,9 +1,11 @@
 // Finds unordered conflicting accesses and uses after free among host threads and device streams, by vector clocks
 // kept per memory range. It judges the order that streams, events and host waits promise, not the order that happened.
 //
-// Actors are host threads and (driver, stream) pairs. Every access names an actor, a byte range and what made it. Two
+// Actors are the host and (driver, stream) pairs. Every access names an actor, a byte range and what made it. Two
 // accesses of overlapping ranges conflict when one writes; a conflict is an error unless the first happens before the
-// second. Edges: program order on an actor; enqueue (host → stream); event record → wait; a host wait (stream → host).
+// second. Edges: enqueue (host → stream), program order on a stream, event record → wait, a host wait (stream → host).
+// Host threads order one another by means that no driver sees (joins, locks), so what one of them has waited for counts
+// as known to all; races between host threads alone are not looked for.
 //
 // A violation throws OrderingError on the thread that issued the second access, at issue time.
 // Thread-safety: all methods may be called from any thread.
@@ -31,6 +33,9 @@ struct MemoryAccess {
   bool write;
 };
 
+// The bytes that a view spans, first element to last; none (size 0) when it has no elements or was not given.
+MemoryAccess access_of(const TensorView& view, bool write);
+
 class OrderingChecker {
  public:
   OrderingChecker();
@@ -42,7 +47,7 @@ class OrderingChecker {
 
   // Work `label` was enqueued on a stream by the calling thread and accesses these ranges.
   void enqueued(int driver, StreamId stream, std::string_view label, std::span<const MemoryAccess> accesses);
-  // The calling thread itself reads or writes.
+  // The calling thread itself reads or writes: it must have waited for all conflicting work.
   void host_access(std::string_view label, std::span<const MemoryAccess> accesses);
 
   void event_recorded(int driver, EventId event, StreamId stream);
