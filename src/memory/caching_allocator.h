@@ -35,11 +35,11 @@ enum class FreeMemory : std::uint8_t {
 
 struct CachingAllocatorOptions {
   // Reserved memory never exceeds it. Unset: the driver decides.
-  std::optional<Bytes> limit;
+  std::optional<Bytes> limit{};
   // Called when an allocation found no room: gives up at least that much. True: something was given back, try again.
-  std::function<bool(Bytes)> on_failure;
+  std::function<bool(Bytes)> on_failure{};
   // What messages call the memory; empty: the driver's name.
-  std::string name;
+  std::string name{};
   FreeMemory free_memory = FreeMemory::accessible;
 };
 

@@ -24,11 +24,11 @@ namespace ferry {
 
 struct HostAllocatorOptions {
   // Of memory above 32 KiB: reserved memory never exceeds it. Unset: the driver decides.
-  std::optional<Bytes> limit;
+  std::optional<Bytes> limit{};
   // As CachingAllocatorOptions::on_failure.
-  std::function<bool(Bytes)> on_failure;
+  std::function<bool(Bytes)> on_failure{};
   // Asked before each allocation: true makes it fail as if the host had no memory left.
-  std::function<bool(Bytes)> refuse;
+  std::function<bool(Bytes)> refuse{};
 };
 
 class HostAllocator final : public Allocator {

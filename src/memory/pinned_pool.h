@@ -24,7 +24,7 @@
 namespace ferry {
 
 struct PinnedPoolOptions {
-  std::optional<Bytes> limit;  // reserved memory never exceeds it
+  std::optional<Bytes> limit{};  // reserved memory never exceeds it
 };
 
 class PinnedPool final : public Allocator {

@@ -10,7 +10,8 @@ namespace {
 // "6,000,000,000 bytes (5.59 GiB)", so that a figure can be found again in the program.
 std::string exact(Bytes bytes) {
   std::string digits = fmt::format("{}", bytes.count);
-  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return bytes < kKiB ? digits + " bytes" : fmt::format("{} bytes ({})", digits, to_string(bytes));
 }
 
