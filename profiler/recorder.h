@@ -21,7 +21,7 @@ namespace ferry::profiler {
 // A tensor as an op sees it. `id` is unique in the runtime and never reused; 0: an optional argument left out.
 struct TensorMention {
   std::uint64_t id = 0;
-  std::string_view producer{};          // static: op name for "<op>_<n>"
+  std::string_view producer{};        // static: op name for "<op>_<n>"
   std::uint64_t number = 0;           // n
   const std::string* name = nullptr;  // the user's name, or null; copied when first seen
   DType dtype = DType::f32;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,8 +18,8 @@ SortKey parse_sort_key(std::string_view text);
 
 struct ReportOptions {
   SortKey sort = SortKey::default_order;
-  bool per_thread = false;               // a table for each thread instead of one merged
-  std::vector<trace::Hotspot> findings{};  // ranked, from find_hotspots and the advisor
+  bool per_thread = false;  // a table for each thread instead of one merged (JSON: "threads" in place of "events")
+  std::vector<trace::Hotspot> findings{};  // ranked, advised; empty: those of find_hotspots, without advice
 };
 
 std::string report_text(const trace::Trace& trace, const ReportOptions& options);
