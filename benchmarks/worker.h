@@ -34,10 +34,10 @@ Nanoseconds time(std::int64_t count, Run&& run) {
   return std::chrono::duration_cast<Nanoseconds>(std::chrono::steady_clock::now() - begin);
 }
 
-// A Batch that only repeats `run`, after calling it a few times so that caches and pools are warm.
+// A Batch that only repeats `run`, after calling it once so that caches and pools are warm.
 template <class Run>
 Batch repeat(Run run) {
-  time(3, run);
+  run();
   return [run](std::int64_t count) mutable { return time(count, run); };
 }
 

@@ -40,7 +40,8 @@ BACKEND_LIST = "src/runtime/builtin_backends.cpp"
 PUBLIC_HEADERS = {
     "base": ["device.h", "dtype.h", "error.h", "shape.h", "units.h"],
     "tensor": ["no_grad.h", "ops.h", "scope.h", "tensor.h"],
-    "runtime": ["runtime.h", "device_guard.h", "profiler.h"],
+    "placement": ["device_guard.h"],
+    "runtime": ["profiler.h", "runtime.h"],
     "autograd": ["autograd.h"],
     "nn": ["nn.h"],
     "optim": ["optim.h"],
