@@ -149,6 +149,7 @@ def parse_arguments():
                         help="only benchmarks whose name matches")
     parser.add_argument("--json", metavar="FILE", type=argparse.FileType("w"), help="write one JSON line a benchmark")
     parser.add_argument("--rounds", type=int, default=11, help="batches a side (default: %(default)s; fewer where one takes seconds)")
+    parser.add_argument("--without-peer", action="store_true", help="measure ferry alone")
     parser.add_argument("--update-readme", action="store_true", help="put the table into benchmarks/README.md")
     parser.add_argument("--programs", metavar="FOLDER", type=pathlib.Path, required=True,
                         help="where bench_ferry and, if built, bench_libtorch are")
@@ -185,9 +186,12 @@ def main():
     ferry_environment, peer_environment = environments()
     ferry = Worker(arguments.programs / "bench_ferry", ferry_environment)
     peer_program = arguments.programs / "bench_libtorch"
-    peer = Worker(peer_program, peer_environment) if peer_program.exists() else None
-    if not peer:
-        print("bench: bench_libtorch is not built; measuring ferry alone", file=sys.stderr)
+    peer = None
+    if not arguments.without_peer:
+        if peer_program.exists():
+            peer = Worker(peer_program, peer_environment)
+        else:
+            print("bench: bench_libtorch is not built; measuring ferry alone", file=sys.stderr)
     try:
         results, failed = run_all(arguments, ferry, peer)
     finally:
