@@ -2,14 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include <ferry/device_guard.h>
-#include <ferry/no_grad.h>
-#include <ferry/ops.h>
-#include <ferry/optim.h>
-#include <ferry/profiler.h>
-#include <ferry/runtime.h>
-#include <ferry/scope.h>
-#include <ferry/tensor.h>
+#include <ferry/ferry.h>
 
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
@@ -43,8 +36,8 @@ Batch embedding_step() {
   std::vector<Tensor> ids;
   for (const auto& batch : bench::id_batches()) ids.push_back(ferry::from_vector(batch));
   Tensor table = new_table().set_requires_grad();
-  auto optimizer = std::make_shared<ferry::SGD>(std::vector<Tensor>{table},
-                                                ferry::SGDOptions{.learning_rate = bench::kLearningRate});
+  auto optimizer = std::make_shared<ferry::optim::Sgd>(std::vector<Tensor>{table},
+                                                       ferry::optim::SgdOptions{.rate = bench::kLearningRate});
   std::size_t step = 0;
   return bench::repeat([=]() mutable {
     const Tensor rows = ferry::embedding(table, ids[step++ % ids.size()], ferry::GradientKind::row_sparse);

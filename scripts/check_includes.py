@@ -27,8 +27,8 @@ LAYERS = {
     "runtime": ("src/runtime", ["placement*", "swap*", "profiler*"]),
     "autograd": ("src/autograd", ["runtime*"]),
     "nn": ("src/nn", ["autograd*"]),
-    "optim": ("src/optim", ["autograd*"]),
-    "models": ("src/models", ["nn*", "optim*"]),
+    "optim": ("src/optim", ["nn*"]),
+    "models": ("src/models", ["optim*"]),
     "tools": ("tools", ["models*"]),
 }
 BACKENDS = {"cpu", "sim", "cuda"}

@@ -4,11 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <ferry/device_guard.h>
-#include <ferry/ops.h>
-#include <ferry/profiler.h>
-#include <ferry/runtime.h>
-#include <ferry/tensor.h>
+#include <ferry/ferry.h>
 
 int main() {
   ferry::Runtime runtime{{.device = "sim:rtx2080ti"}};
