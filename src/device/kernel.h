@@ -35,7 +35,7 @@ struct TensorView {
 // it can be queued, logged and replayed without knowing the op.
 class Attributes {
  public:
-  static constexpr std::size_t kCapacity = 256;
+  static constexpr std::size_t kCapacity = 320;
 
   Attributes() = default;
   template <class T>

@@ -17,9 +17,16 @@ namespace ferry::ops {
 
 // --- creation: () → y ------------------------------------------------------------------------------------------------
 
+// What a creation op makes.
+struct CreationShape {
+  Shape shape;
+  DType dtype = DType::f32;
+};
+
 // fill: y = value. fill_: the same on a mutated input (any strides).
 struct FillAttributes {
   double value = 0;
+  CreationShape created{};  // fill only
 };
 
 // uniform: y[i] in [low, high). normal: mean low, standard deviation high. Counter based (Philox4x32-10): element i of
@@ -27,17 +34,23 @@ struct FillAttributes {
 struct RandomAttributes {
   double low = 0, high = 1;
   std::uint64_t seed = 0, offset = 0;
+  CreationShape created{};
 };
 
 // arange: y[i] = start + i * step.
 struct ArangeAttributes {
   double start = 0, step = 1;
+  CreationShape created{};
 };
 
 // --- movement --------------------------------------------------------------------------------------------------------
 
 // copy: (x any dtype) → y same shape, any dtype, any strides on both sides; converts. f→i truncates, →bool is x != 0.
-// No attributes.
+// copy_: (x mutated, other) → x = other, the same conversions; no attributes.
+struct CopyAttributes {
+  DType dtype = DType::f32;
+  bool row_major = false;  // else y keeps the order of x's axes
+};
 
 // shape: (x) → y i64 [rank], written in host memory. Launched on the CPU; x's data is not read.
 
@@ -45,14 +58,29 @@ struct ArangeAttributes {
 // slice_backward: (dy) → dx, zero but dx[start + i * step] = dy[i]. dx has the shape of the forward x.
 struct SliceAttributes {
   Dims starts, steps;  // one per axis of x
+  Shape result{};      // for slice_backward's schema: dx's shape
 };
 
 // crop: (x, shape? i64 host) → y = x[offset : offset + y.shape]. Its backward is slice_backward.
 // Uses SliceAttributes with steps of 1.
 
+// What callers of slice and crop state; infer turns them into the above, kernels never see them.
+struct SliceBounds {
+  Dims axes, starts, ends, steps;
+};
+struct CropBounds {
+  Shape shape;
+  Dims offsets;  // rank 0: from the start
+};
+
 // concat: (x0, x1, …) → y along axis.
 struct AxisAttributes {
   int axis = 0;
+};
+
+// Views have no kernel; their parameters are kept for their gradients.
+struct PermuteAttributes {
+  Dims axes;
 };
 
 // --- elementwise -----------------------------------------------------------------------------------------------------
@@ -74,14 +102,14 @@ struct ScalarAttributes {
 // --- reduction -------------------------------------------------------------------------------------------------------
 
 // sum, mean, max: (x) → y. `reduced[i]` is 1 where axis i of x is reduced. y arrives with x's rank and extent 1 there
-// (the dispatcher drops those axes afterwards unless keepdim). Deterministic: the order of additions depends on shape only.
+// (a view drops those axes afterwards). Deterministic: the order of additions depends on shape only.
 // sum keeps integer dtypes. Reducing no elements gives 0 (sum), NaN (mean); max of none is a shape error in the schema.
 struct ReduceAttributes {
   Dims reduced;
-  bool keepdim = false;
 };
 
-// argmax: (x) → y i64, x's shape without `axis`; the first of equal values. AxisAttributes; y arrives with extent 1 at axis.
+// argmax: (x) → y i64, x's shape without `axis`; the first of equal values. AxisAttributes; y arrives with extent 1 at
+// axis.
 
 // --- linear algebra --------------------------------------------------------------------------------------------------
 
@@ -97,6 +125,10 @@ struct ReduceAttributes {
 struct Conv2dAttributes {
   std::int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
   std::int64_t groups = 1;
+  // For the backward ops' schemas; kernels see the same in their outputs.
+  Shape result{};           // x's shape (backward_input), w's (backward_weight)
+  bool wants_bias = false;  // backward_weight
+  DType bias_dtype = DType::f32;
 };
 
 // max_pool2d: (x image) → (y image, index u8 or i32 in y's memory order). index = r * KW + c of the first largest
@@ -106,16 +138,22 @@ struct Conv2dAttributes {
 struct Pool2dAttributes {
   std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0};
   bool count_include_pad = true;  // avg only: divide by KH*KW, else by the elements inside x
+  Shape result{};                 // for the backward ops' schemas: x's shape
 };
 
 // --- normalisation ---------------------------------------------------------------------------------------------------
 
-// batch_norm: (x image or [N, C], gamma? [C], beta? [C]) → (y like x, mean [C] , inverse_std [C]); training form: biased batch
-//   statistics; inverse_std = 1 / sqrt(var + epsilon). mean and inverse_std are f32 for 16-bit x, else x's dtype; gamma and beta share x's dtype or are f32.
+// batch_norm: (x image or [N, C], gamma? [C], beta? [C]) → (y like x, mean [C] , inverse_std [C]); training form:
+// biased batch
+//   statistics; inverse_std = 1 / sqrt(var + epsilon). mean and inverse_std are f32 for 16-bit x, else x's dtype; gamma
+//   and beta share x's dtype or are f32.
 // batch_norm_backward: (dy, x, gamma?, mean, inverse_std) → (dx, dgamma? , dbeta?).
 // batch_norm_inference: (x, gamma?, beta?, running_mean [C], running_var [C]) → y.
 struct BatchNormAttributes {
   double epsilon = 1e-5;
+  // For batch_norm_backward's schema; its kernel sees the same in its outputs.
+  bool wants_gamma = false, wants_beta = false;
+  DType affine_dtype = DType::f32;
 };
 
 // running_average_: (running mean [C], running var [C], mean [C], inverse_std [C]) mutates the first two:
@@ -141,14 +179,17 @@ struct L2NormalizeAttributes {
 
 // --- embedding -------------------------------------------------------------------------------------------------------
 
-// embedding: (table [V, D] dense, ids i64 or i32, dense, any shape) → y [ids…, D]. An id outside [0, V) is InvalidArgument.
-// embedding_dense_backward: (dy [ids…, D] dense, ids) → dtable [V, D], zero elsewhere; duplicates are added in id order.
-// embedding_bag: (table [V, D] dense, ids [n] dense, offsets [B] dense, both i64 or both i32) → y [B, D]. Bag b is
-//   ids[offsets[b] .. offsets[b + 1] or n); an empty bag gives 0. offsets[0] = 0, non-decreasing, ≤ n, else InvalidArgument.
+// embedding: (table [V, D] dense, ids i64 or i32, dense, any shape) → y [ids…, D]. An id outside [0, V) is
+// InvalidArgument. embedding_dense_backward: (dy [ids…, D] dense, ids) → dtable [V, D], zero elsewhere; duplicates are
+// added in id order. embedding_bag: (table [V, D] dense, ids [n] dense, offsets [B] dense, both i64 or both i32) → y
+// [B, D]. Bag b is
+//   ids[offsets[b] .. offsets[b + 1] or n); an empty bag gives 0. offsets[0] = 0, non-decreasing, ≤ n, else
+//   InvalidArgument.
 // embedding_bag_backward: (dy [B, D] dense, offsets) → values [n, D], the gradient row of each id.
 struct EmbeddingAttributes {
-  std::int64_t rows = 0;      // V; for embedding_bag_backward n
-  bool mean = false;          // embedding_bag: mean of the bag instead of its sum
+  std::int64_t rows = 0;    // V; for embedding_bag_backward n
+  bool mean = false;        // embedding_bag: mean of the bag instead of its sum
+  bool row_sparse = false;  // the table's gradient is row-sparse; kernels need not look
 };
 
 // coalesce: (rows i64 [n] or i32, values [n, D] dense) → (rows' i64 [n], values' [n, D]): distinct non-negative rows
@@ -160,7 +201,8 @@ struct EmbeddingAttributes {
 // sgd_: (param mutated, grad same shape, velocity? mutated).
 //   g = grad + weight_decay * param; with velocity: v ← momentum * v + (1 - dampening) * g (first step: v ← g),
 //   g ← nesterov ? g + momentum * v : v; param ← param - rate * g.
-// sgd_rows_: (param [V, D] mutated dense, rows i64 [n], values [n, D], velocity? [V, D] mutated): the same for the rows given
+// sgd_rows_: (param [V, D] mutated dense, rows i64 [n], values [n, D], velocity? [V, D] mutated): the same for the rows
+// given
 //   only (lazy), which are coalesced; row -1 is skipped.
 struct SgdAttributes {
   double rate = 0.01, momentum = 0, dampening = 0, weight_decay = 0;

@@ -1,0 +1,17 @@
+// All of ferry's public interface.
+#pragma once
+
+#include <ferry/device.h>
+#include <ferry/device_guard.h>
+#include <ferry/dtype.h>
+#include <ferry/error.h>
+#include <ferry/nn.h>
+#include <ferry/no_grad.h>
+#include <ferry/ops.h>
+#include <ferry/optim.h>
+#include <ferry/profiler.h>
+#include <ferry/runtime.h>
+#include <ferry/scope.h>
+#include <ferry/shape.h>
+#include <ferry/tensor.h>
+#include <ferry/units.h>

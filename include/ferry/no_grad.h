@@ -1,0 +1,19 @@
+// NoGrad: ops inside the scope build no graph. Per thread, nests, restored on exceptions.
+#pragma once
+
+namespace ferry {
+
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
+bool grad_enabled();
+
+}  // namespace ferry

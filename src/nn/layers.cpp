@@ -1,0 +1,72 @@
+#include <cmath>
+
+#include <ferry/nn.h>
+#include "src/base/check.h"
+
+namespace ferry::nn {
+namespace {
+
+void require_positive(std::string_view layer, std::initializer_list<std::int64_t> extents) {
+  for (const std::int64_t extent : extents) {
+    FERRY_CHECK(extent > 0, InvalidArgument, "{}: an extent of {} is not positive", layer, extent);
+  }
+}
+
+}  // namespace
+
+Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias, DType dtype) {
+  require_positive("Linear", {in_features, out_features});
+  const double bound = 1 / std::sqrt(static_cast<double>(in_features));
+  weight = register_parameter("weight", uniform({out_features, in_features}, -bound, bound, dtype));
+  if (with_bias) bias = register_parameter("bias", uniform({out_features}, -bound, bound, dtype));
+}
+
+Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
+
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::array<std::int64_t, 2> kernel,
+               Conv2dOptions options, bool with_bias, DType dtype)
+    : options_(options) {
+  require_positive("Conv2d", {in_channels, out_channels, kernel[0], kernel[1], options.groups});
+  FERRY_CHECK(in_channels % options.groups == 0 && out_channels % options.groups == 0, InvalidArgument,
+              "Conv2d: {} input and {} output channels do not divide into {} groups", in_channels, out_channels,
+              options.groups);
+  const double deviation = std::sqrt(2 / static_cast<double>(out_channels * kernel[0] * kernel[1]));
+  const Shape shape = {out_channels, in_channels / options.groups, kernel[0], kernel[1]};
+  weight = register_parameter("weight", normal(shape, 0, deviation, dtype));
+  if (with_bias) bias = register_parameter("bias", zeros({out_channels}, dtype));
+}
+
+Tensor Conv2d::forward(const Tensor& x) { return conv2d(x, weight, bias, options_); }
+
+BatchNorm2d::BatchNorm2d(std::int64_t channels, double momentum, double epsilon, DType dtype)
+    : momentum_(momentum), epsilon_(epsilon) {
+  require_positive("BatchNorm2d", {channels});
+  gamma = register_parameter("weight", ones({channels}, dtype));
+  beta = register_parameter("bias", zeros({channels}, dtype));
+  running_mean = register_buffer("running_mean", zeros({channels}, dtype));
+  running_var = register_buffer("running_var", ones({channels}, dtype));
+}
+
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  return batch_norm(x, gamma, beta, running_mean, running_var, {training(), momentum_, epsilon_});
+}
+
+Embedding::Embedding(std::int64_t rows, std::int64_t features, GradientKind gradient, DType dtype)
+    : gradient_(gradient) {
+  require_positive("Embedding", {rows, features});
+  table = register_parameter("weight", normal({rows, features}, 0, 1, dtype));
+}
+
+Tensor Embedding::forward(const Tensor& x) { return embedding(table, x, gradient_); }
+
+Sequential::Sequential(std::vector<std::shared_ptr<Module>> modules) : modules_(std::move(modules)) {
+  for (std::size_t i = 0; i < modules_.size(); ++i) register_module(std::to_string(i), modules_[i]);
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const std::shared_ptr<Module>& module : modules_) y = (*module)(y);
+  return y;
+}
+
+}  // namespace ferry::nn

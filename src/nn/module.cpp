@@ -1,0 +1,72 @@
+#include <ferry/nn.h>
+
+#include "src/base/check.h"
+
+namespace ferry::nn {
+
+Tensor Module::operator()(const Tensor& x, std::source_location where) {
+  const ModuleScope scope(name_, where);
+  return forward(x);
+}
+
+void Module::require_new(const std::string& name) const {
+  const auto taken = [&](const auto& list) {
+    for (const auto& entry : list) {
+      if (entry.name == name) return true;
+    }
+    return false;
+  };
+  bool used = taken(parameters_) || taken(buffers_);
+  for (const auto& [child, module] : children_) used = used || child == name;
+  FERRY_CHECK(!used && !name.empty() && name.find('.') == std::string::npos, InvalidArgument,
+              "a module cannot register '{}': names are unique, not empty and without '.'", name);
+}
+
+Tensor Module::register_parameter(std::string name, Tensor tensor) {
+  require_new(name);
+  tensor.set_requires_grad();
+  parameters_.push_back({name, named(tensor, name)});
+  return tensor;
+}
+
+Tensor Module::register_buffer(std::string name, Tensor tensor) {
+  require_new(name);
+  buffers_.push_back({name, named(tensor, name)});
+  return tensor;
+}
+
+void Module::add_child(std::string name, std::shared_ptr<Module> module) {
+  require_new(name);
+  module->name_ = name;
+  children_.emplace_back(std::move(name), std::move(module));
+}
+
+void Module::collect(const std::string& prefix, bool buffers, std::vector<NamedTensor>& result) const {
+  for (const NamedTensor& entry : buffers ? buffers_ : parameters_) {
+    result.push_back({prefix + entry.name, entry.tensor});
+  }
+  for (const auto& [name, child] : children_) child->collect(prefix + name + '.', buffers, result);
+}
+
+std::vector<NamedTensor> Module::parameters() const {
+  std::vector<NamedTensor> result;
+  collect("", false, result);
+  return result;
+}
+
+std::vector<NamedTensor> Module::buffers() const {
+  std::vector<NamedTensor> result;
+  collect("", true, result);
+  return result;
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, child] : children_) child->train(on);
+}
+
+void Module::zero_grad() {
+  for (NamedTensor& parameter : parameters()) parameter.tensor.zero_grad();
+}
+
+}  // namespace ferry::nn

@@ -1,0 +1,41 @@
+// How op files run an op. Declared here, below; implemented above: invoke by the runtime (src/runtime/dispatch.cpp),
+// record_in_graph by autograd (src/autograd/record.cpp).
+#pragma once
+
+#include <source_location>
+#include <span>
+
+#include "src/ops/op_schema.h"
+
+namespace ferry::ops {
+
+using Where = std::source_location;
+
+// Runs an op: place → bring inputs → allocate outputs → launch → record. `outputs` has one place for each output that
+// infer states; an output not given stays undefined.
+void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
+            std::span<Tensor> outputs);
+
+// An op of one output.
+inline Tensor invoke(const OpSchema& schema, std::initializer_list<const Tensor*> inputs, const Attributes& attributes,
+                     Where where) {
+  Tensor output;
+  invoke(schema, {inputs.begin(), inputs.size()}, attributes, where, {&output, 1});
+  return output;
+}
+
+// An op that only looks at x's storage in another way: no kernel, no copy.
+Tensor invoke_view(const OpSchema& schema, const Tensor& x, const Attributes& attributes, const Shape& shape,
+                   const Strides& strides, std::int64_t offset, Where where);
+
+// x's elements in new memory on another device; x itself when it lives there.
+Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, Where where);
+
+// Adds the call to the graph when an input requires grad and grad is enabled.
+void record_in_graph(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
+                     std::span<Tensor> outputs);
+// Throws unless in-place writes to `target` may go on: not on a leaf that requires grad, or a view in the graph, while
+// grad is enabled.
+void check_in_place(const OpSchema& schema, const Tensor& target);
+
+}  // namespace ferry::ops

@@ -1,0 +1,110 @@
+#include "src/ops/op_list.h"
+
+#include <array>
+
+#include "src/ops/schemas.h"
+
+namespace ferry::ops {
+namespace {
+
+constexpr std::array kOps = {
+    &kBatchNorm,
+    &kBatchNormBackward,
+    &kBatchNormInference,
+    &kRunningAverage,
+    &kAdd,
+    &kSub,
+    &kMul,
+    &kDiv,
+    &kMaximum,
+    &kMinimum,
+    &kSquareError,
+    &kEqual,
+    &kGreater,
+    &kLess,
+    &kAddInPlace,
+    &kSubInPlace,
+    &kMulInPlace,
+    &kAddScalar,
+    &kMulScalar,
+    &kRsubScalar,
+    &kRdivScalar,
+    &kPowScalar,
+    &kMulScalarInPlace,
+    &kConcat,
+    &kConv2d,
+    &kConv2dBackwardInput,
+    &kConv2dBackwardWeight,
+    &kCopy,
+    &kCopyInPlace,
+    &kFill,
+    &kFillInPlace,
+    &kUniform,
+    &kNormal,
+    &kArange,
+    &kEmbedding,
+    &kEmbeddingDenseBackward,
+    &kEmbeddingBag,
+    &kEmbeddingBagBackward,
+    &kL2Normalize,
+    &kL2NormalizeBackward,
+    &kMatmul,
+    &kLinear,
+    &kMaxPool2d,
+    &kMaxPool2dBackward,
+    &kAvgPool2d,
+    &kAvgPool2dBackward,
+    &kSum,
+    &kMean,
+    &kMax,
+    &kArgmax,
+    &kCoalesce,
+    &kScatterAddRows,
+    &kSgd,
+    &kSgdRows,
+    &kShape,
+    &kSlice,
+    &kCrop,
+    &kSliceBackward,
+    &kSoftmaxCrossEntropy,
+    &kSoftmaxCrossEntropyBackward,
+    &kTo,
+    &kReluBackward,
+    &kTanhBackward,
+    &kSigmoidBackward,
+    &kAbsBackward,
+    &kNeg,
+    &kAbs,
+    &kExp,
+    &kLog,
+    &kSqrt,
+    &kSquare,
+    &kRelu,
+    &kTanh,
+    &kSigmoid,
+    &kReshape,
+    &kPermute,
+    &kNarrow,
+    &kExpand,
+};
+
+std::span<const OpSchema* const> number_ops() {
+  for (std::size_t i = 0; i < kOps.size(); ++i) kOps[i]->slot = static_cast<std::int16_t>(i);
+  return kOps;
+}
+
+}  // namespace
+
+std::span<const OpSchema* const> all_ops() {
+  static const std::span<const OpSchema* const> kNumbered = number_ops();
+  return kNumbered;
+}
+
+const OpSchema* find_op(std::string_view name) {
+  for (const OpSchema* schema : all_ops()) {
+    if (schema->name == name) return schema;
+  }
+  return nullptr;
+}
+
+}  // namespace ferry::ops

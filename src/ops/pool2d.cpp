@@ -1,0 +1,117 @@
+// max_pool2d and avg_pool2d.
+#include <ferry/ops.h>
+#include "src/base/check.h"
+#include "src/ops/attributes.h"
+#include "src/ops/gradient.h"
+#include "src/ops/invoke.h"
+#include "src/ops/schemas.h"
+
+namespace ferry::ops {
+namespace {
+
+Shape pooled_shape(const InferContext& context) {
+  context.require_float(0);
+  context.require_rank(0, 4);
+  const auto& a = context.attributes.as<Pool2dAttributes>();
+  Shape y = context.shape(0);
+  for (int i = 0; i < 2; ++i) {
+    const bool legal = a.kernel[i] > 0 && a.stride[i] > 0 && a.padding[i] >= 0 && 2 * a.padding[i] <= a.kernel[i];
+    FERRY_CHECK(legal, InvalidArgument, "{}: kernel {}, stride {}, padding {} (padding at most half the kernel)",
+                context.schema.name, a.kernel[i], a.stride[i], a.padding[i]);
+    const std::int64_t span = y[2 + i] + 2 * a.padding[i] - a.kernel[i];
+    if (span < 0) {
+      context.fail_shape(0,
+                         fmt::format("a window of {} x {} is larger than the padded image", a.kernel[0], a.kernel[1]));
+    }
+    y[2 + i] = span / a.stride[i] + 1;
+  }
+  return y;
+}
+
+void infer_max_pool(InferContext& context) {
+  const Shape y = pooled_shape(context);
+  const auto& a = context.attributes.as<Pool2dAttributes>();
+  const DType index = a.kernel[0] * a.kernel[1] <= 256 ? DType::u8 : DType::i32;
+  const Strides strides = image_strides(context.in(0), y);
+  context.add_output(y, context.dtype(0), strides);
+  context.add_output(y, index, strides);
+}
+
+void infer_avg_pool(InferContext& context) {
+  const Shape y = pooled_shape(context);
+  context.add_output(y, context.dtype(0), image_strides(context.in(0), y));
+}
+
+void infer_backward(InferContext& context) {
+  const Shape& shape = context.attributes.as<Pool2dAttributes>().result;
+  context.add_output(shape, context.dtype(0), image_strides(context.in(0), shape));
+}
+
+double window_flops(const InferContext& context) {
+  const auto& a = context.attributes.as<Pool2dAttributes>();
+  return static_cast<double>(context.output().shape.product() * a.kernel[0] * a.kernel[1]);
+}
+
+void gradient_max_pool(GradientContext& context) {
+  Pool2dAttributes attributes = context.attributes<Pool2dAttributes>();
+  attributes.result = context.shape(0);
+  context.set(0, invoke(kMaxPool2dBackward, {&context.dy(), &context.output(1)}, attributes, context.where()));
+}
+
+void gradient_avg_pool(GradientContext& context) {
+  Pool2dAttributes attributes = context.attributes<Pool2dAttributes>();
+  attributes.result = context.shape(0);
+  context.set(0, invoke(kAvgPool2dBackward, {&context.dy()}, attributes, context.where()));
+}
+
+Pool2dAttributes attributes_of(const Pool2dOptions& options) {
+  return {{options.kernel[0], options.kernel[1]},
+          {options.stride[0], options.stride[1]},
+          {options.padding[0], options.padding[1]},
+          options.count_include_pad};
+}
+
+}  // namespace
+
+const OpSchema kMaxPool2d{.name = "max_pool2d",
+                          .op_class = OpClass::pooling,
+                          .arguments = {"x"},
+                          .infer = infer_max_pool,
+                          .image = 1,
+                          .flops = window_flops,
+                          .gradient = gradient_max_pool,
+                          .saved_outputs = 0b10};
+const OpSchema kMaxPool2dBackward{.name = "max_pool2d_backward",
+                                  .op_class = OpClass::pooling,
+                                  .arguments = {"dy", "index"},
+                                  .infer = infer_backward,
+                                  .image = 0b11};
+const OpSchema kAvgPool2d{.name = "avg_pool2d",
+                          .op_class = OpClass::pooling,
+                          .arguments = {"x"},
+                          .infer = infer_avg_pool,
+                          .image = 1,
+                          .flops = window_flops,
+                          .gradient = gradient_avg_pool};
+const OpSchema kAvgPool2dBackward{.name = "avg_pool2d_backward",
+                                  .op_class = OpClass::pooling,
+                                  .arguments = {"dy"},
+                                  .infer = infer_backward,
+                                  .image = 1};
+
+}  // namespace ferry::ops
+
+namespace ferry {
+
+Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options, Where where) {
+  Tensor outputs[2];
+  const Tensor* inputs[] = {&x};
+  ops::invoke(ops::kMaxPool2d, inputs, ops::attributes_of(options), where, outputs);
+  return outputs[0];
+}
+
+Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options, Where where) {
+  return ops::invoke(ops::kAvgPool2d, {&x}, ops::attributes_of(options), where);
+}
+
+}  // namespace ferry

@@ -1,0 +1,246 @@
+#include "src/runtime/call.h"
+
+#include <ferry/no_grad.h>
+#include <ferry/scope.h>
+#include "src/base/check.h"
+#include "src/ops/attributes.h"
+#include "src/ops/schemas.h"
+#include "src/runtime/copy_report.h"
+#include "src/runtime/phase.h"
+#include "src/runtime/values.h"
+#include "src/tensor/tensor_impl.h"
+
+namespace ferry {
+namespace {
+
+bool has_layout(const ops::OpSchema& schema, std::size_t i, const TensorImpl& tensor) {
+  if (ops::has(schema.contiguous, i)) return tensor.is_contiguous();
+  if (!ops::has(schema.image, i) || tensor.is_contiguous()) return true;
+  return tensor.shape.rank() == 4 && tensor.strides == channels_last_strides(tensor.shape);
+}
+
+// The view's strides after NumPy broadcasting to `shape`, whose last `kept` axes stay the view's own.
+void broadcast_view(TensorView& view, const Shape& shape, int kept) {
+  Shape target = shape;
+  const int rank = view.shape.rank(), lead = shape.rank() - rank;
+  Strides strides = Dims::filled(shape.rank(), 0);
+  for (int i = 0; i < rank; ++i) {
+    if (i >= rank - kept) target[lead + i] = view.shape[i];
+    if (view.shape[i] == target[lead + i]) strides[lead + i] = view.strides[i];
+  }
+  view.shape = target;
+  view.strides = strides;
+}
+
+void set_view(TensorView& view, const TensorImpl& tensor, void* base) {
+  view.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
+  view.dtype = tensor.dtype;
+  view.given = true;
+  view.shape = tensor.shape;
+  view.strides = tensor.strides;
+}
+
+}  // namespace
+
+Call::Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers inputs, const Attributes& attributes,
+           std::source_location where, std::span<Tensor> outputs)
+    : core_(core),
+      schema_(schema),
+      inputs_(inputs),
+      attributes_(attributes),
+      where_(where),
+      outputs_(outputs),
+      infer_(schema, inputs, attributes_, this),
+      recorder_(core.recorder()) {
+  if (recorder_ != nullptr) {
+    correlation_ = recorder_->next_correlation();
+    begin_ = core.clock().now();
+  }
+}
+
+void Call::run() {
+  place();
+  schema_.infer(infer_);
+  bring_inputs();
+  allocate_outputs();
+  launch();
+  record();
+}
+
+placement::Placement Call::placed() const {
+  if (schema_.runs_on_cpu) return {cpu::device, trace::PlacementCause::op_rule};
+  if (schema_.follows_first_input && is_given(0)) return {inputs_[0]->device(), trace::PlacementCause::inherited};
+  if (!core_.placement_rules().empty() && !placement::placement_is_inherited()) {
+    if (const auto device = core_.placement_rules().match(schema_.name, Scope::path(), where_)) {
+      return {*device, trace::PlacementCause::placement_file};
+    }
+  }
+  return placement::current_placement(core_.default_device());
+}
+
+void Call::place() {
+  placement_ = placed();
+  context_ = &core_.context(placement_.device);
+  const auto slot = static_cast<std::size_t>(schema_.slot);
+  if (context_->kernels[slot] == nullptr) fall_back_to_cpu();
+}
+
+void Call::fall_back_to_cpu() {
+  has_gpu_kernel_ = false;
+  DeviceContext& cpu = core_.cpu();
+  FERRY_CHECK(cpu.kernels[static_cast<std::size_t>(schema_.slot)] != nullptr, InvalidArgument,
+              "{} has no kernel on any device", schema_.name);
+  if (core_.first_fallback(schema_.name, placement_.device)) {
+    fmt::print(stderr, "ferry: {} runs on the CPU: {} has no kernel for it ({}:{})\n", schema_.name,
+               context_->driver->info().name, where_.file_name(), where_.line());
+  }
+  placement_ = {cpu::device, trace::PlacementCause::fallback};
+  context_ = &cpu;
+}
+
+std::vector<std::int64_t> Call::read(std::size_t input) {
+  FERRY_CHECK(core_.options().values, InvalidArgument,
+              "{}: the values of '{}' decide the result's shape, and there are none in timing-only mode; pass them as "
+              "numbers instead",
+              schema_.name, schema_.argument(input));
+  return read_integers(core_, *inputs_[input]->impl(), reason());
+}
+
+const TensorImpl& Call::laid_out(std::size_t i) {
+  const TensorImpl& tensor = *inputs_[i]->impl();
+  if (has_layout(schema_, i, tensor)) return tensor;
+  FERRY_CHECK(!ops::has(schema_.mutates, i), InvalidArgument,
+              "{}: argument '{}' is written in place and must be contiguous; its shape {} has strides {}", schema_.name,
+              schema_.argument(i), to_string(tensor.shape), to_string(tensor.strides));
+  const NoGrad no_grad;
+  const placement::InheritedPlacement here(placement_.device);
+  copies_.push_back(ops::copy_dense(*inputs_[i], tensor.dtype, where_));
+  return *copies_.back().impl();
+}
+
+void Call::add_input_view(std::size_t i) {
+  TensorView& view = input_views_.add();
+  if (!is_given(i)) return;
+  if (ops::has(schema_.metadata_inputs, i)) {
+    set_view(view, *inputs_[i]->impl(), nullptr);
+    return;
+  }
+  const TensorImpl& tensor = laid_out(i);
+  const Device device = ops::has(schema_.host_inputs, i) ? cpu::device : placement_.device;
+  set_view(view, tensor, bring(core_, tensor, device, reason()).allocation.data);
+  if (!schema_.broadcasts && !schema_.broadcasts_batch) return;
+  const Shape& target = infer_.output().shape;
+  if (view.shape != target) broadcast_view(view, target, schema_.broadcasts_batch ? 2 : 0);
+}
+
+void Call::bring_inputs() {
+  input_views_.reserve(inputs_.size());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) add_input_view(i);
+}
+
+void Call::add_mutated_outputs() {
+  std::size_t output = 0;
+  for (std::size_t i = 0; i < inputs_.size() && output < outputs_.size(); ++i) {
+    if (!ops::has(schema_.mutates, i)) continue;
+    TensorView& view = output_views_.add();
+    if (is_given(i)) {
+      outputs_[output] = *inputs_[i];
+      view = input_views_.views()[i];
+    }
+    ++output;
+  }
+}
+
+void Call::allocate_outputs() {
+  if (schema_.mutates != 0) return add_mutated_outputs();
+  const std::span<const ops::OutputSpec> specs = infer_.outputs();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    TensorView& view = output_views_.add();
+    if (!specs[i].given) continue;
+    const Bytes size{specs[i].shape.product() * size_of(specs[i].dtype)};
+    auto tensor = std::make_shared<TensorImpl>();
+    tensor->shape = specs[i].shape;
+    tensor->strides = specs[i].strides;
+    tensor->dtype = specs[i].dtype;
+    tensor->device = placement_.device;
+    tensor->producer = schema_.name;
+    tensor->number = core_.next_number();
+    tensor->storage = allocate_storage(core_, size, *context_);
+    Replica* replica = tensor->storage->settled_on(placement_.device);
+    set_view(view, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
+    outputs_[i] = Tensor(std::move(tensor));
+  }
+}
+
+void Call::fill_cost(KernelLaunch& launch) const {
+  launch.cost.op_class = schema_.op_class;
+  if (!infer_.outputs().empty()) launch.cost.dtype = infer_.output().dtype;
+  double elements = 0, bytes = 0;
+  for (const ops::OutputSpec& output : infer_.outputs()) {
+    if (!output.given) continue;
+    elements += static_cast<double>(output.shape.product());
+    bytes += static_cast<double>(output.shape.product() * size_of(output.dtype));
+  }
+  for (const Tensor* input : inputs_) {
+    if (input->defined()) bytes += static_cast<double>(input->numel() * size_of(input->dtype()));
+  }
+  launch.cost.flops = schema_.flops == nullptr ? elements : schema_.flops(infer_);
+  launch.cost.bytes = schema_.bytes == nullptr ? bytes : schema_.bytes(infer_);
+}
+
+void Call::launch() {
+  KernelLaunch launch{.kernel = context_->kernels[static_cast<std::size_t>(schema_.slot)],
+                      .context = {schema_.name, input_views_.views(), output_views_.views(), attributes_, nullptr},
+                      .cost = {},
+                      .where = where_,
+                      .correlation = correlation_};
+  if (context_->driver->needs_cost() || recorder_ != nullptr) {
+    fill_cost(launch);
+    cost_ = launch.cost;
+  }
+  context_->driver->launch(launch, context_->compute);
+  for (std::size_t i = 0; schema_.mutates != 0 && i < inputs_.size(); ++i) {
+    if (!ops::has(schema_.mutates, i) || !is_given(i)) continue;
+    Storage& storage = *inputs_[i]->impl()->storage;
+    if (const Replica* written = storage.find(placement_.device)) storage.invalidate_others(*written);
+    storage.bump_version();
+  }
+}
+
+void Call::record() {
+  if (recorder_ != nullptr) record_event();
+  if (schema_.gradient != nullptr && grad_enabled()) {
+    ops::record_in_graph(schema_, inputs_, attributes_, where_, outputs_);
+  }
+}
+
+void Call::record_event() const {
+  std::vector<profiler::TensorMention> inputs, outputs;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (is_given(i) && !ops::has(schema_.metadata_inputs, i)) {
+      inputs.push_back(mention(*inputs_[i]->impl(), ops::has(schema_.host_inputs, i)));
+    }
+  }
+  for (const Tensor& output : outputs_) {
+    if (output.defined()) outputs.push_back(mention(*output.impl(), schema_.runs_on_cpu));
+  }
+  const Nanoseconds end = core_.clock().now();
+  recorder_->record_op({.op = schema_.name,
+                        .where = where_,
+                        .scope = Scope::path(),
+                        .device = placement_.device,
+                        .cause = placement_.cause,
+                        .phase = current_phase(),
+                        .has_gpu_kernel = has_gpu_kernel_,
+                        .correlation = correlation_,
+                        .begin = begin_,
+                        .end = end,
+                        .flops = cost_.flops,
+                        .bytes = cost_.bytes,
+                        .inputs = inputs,
+                        .outputs = outputs});
+  const AllocatorStats stats = context_->allocator->stats();
+  recorder_->record_memory(placement_.device, end, stats.allocated, stats.reserved);
+}
+
+}  // namespace ferry

@@ -1,0 +1,94 @@
+// One op call on its way through the five steps: place → bring inputs → allocate outputs → launch → record.
+#pragma once
+
+#include <array>
+#include <new>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "placement/placement.h"
+#include "src/ops/invoke.h"
+#include "src/ops/op_schema.h"
+#include "src/runtime/residency.h"
+#include "src/runtime/runtime_core.h"
+
+namespace ferry {
+
+// Room for a call's views without an allocation for the usual few; each is made when added.
+class ViewList {
+ public:
+  ViewList() = default;
+  ViewList(const ViewList&) = delete;
+  ViewList& operator=(const ViewList&) = delete;
+
+  // Requires: before the first add, when there may be more than kInline.
+  void reserve(std::size_t count) {
+    if (count > kInline) many_.reserve(count);
+    uses_many_ = count > kInline;
+  }
+  TensorView& add() {
+    if (uses_many_) return many_.emplace_back();
+    return *new (&inline_[sizeof(TensorView) * count_++]) TensorView;
+  }
+  std::span<const TensorView> views() const {
+    if (uses_many_) return many_;
+    return {std::launder(reinterpret_cast<const TensorView*>(inline_)), count_};
+  }
+
+ private:
+  static constexpr std::size_t kInline = 5;
+  alignas(TensorView) std::byte inline_[sizeof(TensorView) * kInline];
+  std::size_t count_ = 0;
+  bool uses_many_ = false;
+  std::vector<TensorView> many_;
+};
+
+class Call final : private ops::HostValues {
+ public:
+  Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers inputs, const Attributes& attributes,
+       std::source_location where, std::span<Tensor> outputs);
+
+  void run();
+
+ private:
+  void place();
+  void bring_inputs();
+  void allocate_outputs();
+  void launch();
+  void record();
+
+  // Infer reads a host input's values.
+  std::vector<std::int64_t> read(std::size_t input) override;
+
+  bool is_given(std::size_t i) const { return inputs_[i]->defined(); }
+  CopyReason reason() const { return {schema_.name, where_, trace::CopyCause::implicit, placement_.cause}; }
+  placement::Placement placed() const;
+  void fall_back_to_cpu();
+  // A dense copy of input i when its memory is not laid out as the op needs it.
+  const TensorImpl& laid_out(std::size_t i);
+  void add_input_view(std::size_t i);
+  void add_mutated_outputs();
+  void fill_cost(KernelLaunch& launch) const;
+  void record_event() const;
+
+  RuntimeCore& core_;
+  const ops::OpSchema& schema_;
+  ops::TensorPointers inputs_;
+  Attributes attributes_;
+  std::source_location where_;
+  std::span<Tensor> outputs_;
+
+  ops::InferContext infer_;
+  placement::Placement placement_;
+  DeviceContext* context_ = nullptr;
+  bool has_gpu_kernel_ = true;
+  profiler::Recorder* recorder_;
+  std::uint64_t correlation_ = 0;
+  Nanoseconds begin_{};
+  Cost cost_;
+  std::vector<Tensor> copies_;  // keeps laid-out inputs alive
+  ViewList input_views_, output_views_;
+};
+
+}  // namespace ferry

@@ -1,0 +1,26 @@
+#include "src/runtime/out_of_memory.h"
+
+#include <fmt/format.h>
+
+#include "placement/placement.h"
+#include "src/runtime/runtime_core.h"
+
+namespace ferry {
+
+OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::TensorPointers inputs,
+                    std::source_location where) {
+  if (error.located()) return error;
+  std::string message = error.what();
+  const Device device = placement::current_placement(current_core()->default_device()).device;
+  if (device.is_gpu()) {
+    const bool never_fits = error.figures().requested > error.figures().limit;
+    message += fmt::format("; {}: put this {} into a DeviceGuard<cpu> scope",
+                           never_fits ? "it never fits this device" : "to make room on the device",
+                           inputs.empty() ? "tensor" : "op and its tensors");
+  }
+  OutOfMemory explained(std::move(message), error.figures());
+  explained.locate(schema.name, where);
+  return explained;
+}
+
+}  // namespace ferry

@@ -1,0 +1,100 @@
+// The public Profiler: a recorder attached to the runtime, and the report of its trace.
+#include <ferry/profiler.h>
+
+#include <ostream>
+
+#include <nlohmann/json.hpp>
+
+#include "placement/advisor.h"
+#include "profiler/exporters.h"
+#include "profiler/report.h"
+#include "src/runtime/runtime_core.h"
+#include "src/trace/trace_json.h"
+
+namespace ferry {
+
+struct Profiler::State {
+  std::shared_ptr<RuntimeCore> core = current_core();
+  profiler::Recorder recorder;
+  Nanoseconds begin{}, end{};
+  bool recording = true;
+  std::optional<trace::Trace> trace;
+  std::vector<trace::Hotspot> findings;
+
+  const trace::Trace& finished();
+};
+
+Profiler::Profiler() : state_(std::make_unique<State>()) {
+  state_->core->set_recorder(&state_->recorder);
+  state_->begin = state_->core->clock().now();
+}
+
+Profiler::~Profiler() {
+  if (state_->recording) state_->core->set_recorder(nullptr);
+}
+
+void Profiler::stop() {
+  if (!state_->recording) return;
+  state_->core->synchronize();
+  for (const auto& context : state_->core->devices()) context->driver->flush_work_records();
+  state_->end = state_->core->clock().now();
+  state_->core->set_recorder(nullptr);
+  state_->recording = false;
+}
+
+namespace {
+
+trace::DeviceInfo describe_device(const DeviceContext& context, RuntimeCore& core) {
+  const DriverInfo& info = context.driver->info();
+  const AllocatorStats stats = context.allocator->stats();
+  trace::DeviceInfo result{
+      context.device,      info.name, info.description, core.clock().is_virtual(), info.capacity, stats.peak_allocated,
+      stats.peak_reserved, {}};
+  if (context.device.is_gpu()) result.streams = {"compute", "h2d", "d2h"};
+  return result;
+}
+
+}  // namespace
+
+const trace::Trace& Profiler::State::finished() {
+  if (trace) return *trace;
+  trace = recorder.finish();
+  trace->begin = begin;
+  trace->end = end;
+  trace->copy_mode = core->options().copy_mode == CopyMode::staged ? "staged" : "synchronous";
+  for (const auto& context : core->devices()) trace->devices.push_back(describe_device(*context, *core));
+  findings = profiler::find_hotspots(*trace);
+  placement::advise(*trace, findings);
+  return *trace;
+}
+
+std::string Profiler::report(ProfileReportOptions options) {
+  const profiler::SortKey sort = profiler::parse_sort_key(options.sort);
+  stop();
+  const trace::Trace& trace = state_->finished();
+  return profiler::report_text(trace, {sort, options.per_thread, state_->findings});
+}
+
+std::string Profiler::report_json() {
+  stop();
+  const trace::Trace& trace = state_->finished();
+  return profiler::report_json(trace, {.findings = state_->findings}).dump(2);
+}
+
+void Profiler::write_trace(std::ostream& out) {
+  stop();
+  out << trace::to_json(state_->finished()).dump() << '\n';
+}
+
+void Profiler::write_chrome_trace(std::ostream& out) {
+  stop();
+  profiler::write_chrome_trace(state_->finished(), out);
+}
+
+void Profiler::write_html(std::ostream& out) {
+  stop();
+  const trace::Trace& trace = state_->finished();
+  profiler::write_html(trace, {.findings = state_->findings}, out);
+}
+
+}  // namespace ferry

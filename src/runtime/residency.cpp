@@ -1,0 +1,240 @@
+#include "src/runtime/residency.h"
+
+#include "src/runtime/copy_report.h"
+
+namespace ferry {
+namespace {
+
+// Makes the replica safe to use: a GPU's compute stream waits for the copy in flight, on the CPU the calling thread
+// does.
+void wait_for_copy(RuntimeCore& core, const Replica& replica) {
+  if (replica.pending.value < 0) return;
+  DeviceContext& context = core.context(replica.event_device);
+  if (replica.device.is_cpu()) {
+    context.driver->synchronize_event(replica.pending);
+  } else {
+    context.driver->wait_event(context.compute, replica.pending);
+  }
+  context.give_back(replica.pending);
+}
+
+void settle(RuntimeCore& core, Storage& storage, Replica& replica) {
+  wait_for_copy(core, replica);
+  storage.mark_settled(replica);
+}
+
+// Later work on `stream` starts after what is on the compute stream now.
+void order_after_compute(DeviceContext& context, StreamId stream) {
+  const EventId event = context.take_event();
+  context.driver->record_event(event, context.compute);
+  context.driver->wait_event(stream, event);
+  context.give_back(event);
+}
+
+// Returns an allocation to its allocator unless the replica took it over.
+class AllocationGuard {
+ public:
+  AllocationGuard(Allocator& allocator, Bytes size, StreamId stream)
+      : allocator_(allocator), allocation_(allocator.allocate(size, stream)) {}
+  ~AllocationGuard() {
+    if (owned_) allocator_.deallocate(allocation_);
+  }
+  AllocationGuard(const AllocationGuard&) = delete;
+  AllocationGuard& operator=(const AllocationGuard&) = delete;
+  const Allocation& get() const { return allocation_; }
+  Allocation release() {
+    owned_ = false;
+    return allocation_;
+  }
+
+ private:
+  Allocator& allocator_;
+  Allocation allocation_;
+  bool owned_ = true;
+};
+
+// One move of a storage between the host and a GPU.
+class Mover {
+ public:
+  // The new replica is added to `target`.
+  Mover(RuntimeCore& core, const TensorImpl& tensor, Storage& target, DeviceContext& gpu, const CopyReason& reason)
+      : core_(core), from_(*tensor.storage), storage_(target), gpu_(gpu), report_(core, tensor, reason) {}
+
+  // Through pinned memory; `waits` tells whether the caller needs the bytes now.
+  Replica& to_host_async(Replica& source, bool waits, bool counts_as_synchronous) {
+    AllocationGuard memory(*gpu_.pinned, storage_.size(), {});
+    Replica result{cpu::device, true, true, memory.get(), gpu_.take_event(), gpu_.device};
+    try {
+      order_after_compute(gpu_, gpu_.device_to_host);
+      gpu_.pinned->record_use(memory.get(), gpu_.device_to_host);
+      gpu_.allocator->record_use(source.allocation, gpu_.device_to_host);
+      enqueue(memory.get().data, source.allocation.data, CopyDirection::device_to_host, HostMemory::pinned,
+              gpu_.device_to_host);
+      gpu_.driver->record_event(result.pending, gpu_.device_to_host);
+      if (waits) {
+        wait_for_copy(core_, result);
+        result.pending = {};
+      }
+    } catch (...) {
+      if (result.pending.value >= 0) gpu_.give_back(result.pending);
+      throw;
+    }
+    report_.finish({gpu_.device, trace::Memory::device}, {cpu::device, trace::Memory::pinned}, counts_as_synchronous);
+    memory.release();
+    return storage_.add(result);
+  }
+
+  // Drains the compute stream, copies to pageable memory and waits.
+  Replica& to_host_synchronous(Replica& source) {
+    AllocationGuard memory(*core_.cpu().allocator, storage_.size(), {});
+    gpu_.driver->synchronize_stream(gpu_.compute);
+    enqueue(memory.get().data, source.allocation.data, CopyDirection::device_to_host, HostMemory::pageable,
+            gpu_.compute);
+    gpu_.driver->synchronize_stream(gpu_.compute);
+    report_.finish({gpu_.device, trace::Memory::device}, {cpu::device, trace::Memory::pageable}, true);
+    return storage_.add({cpu::device, true, false, memory.release(), {}, {}});
+  }
+
+  // Through the staging ring on the copy stream; the compute stream waits for it when the replica is first used.
+  Replica& to_device_staged(Replica& source) {
+    settle(core_, from_, source);
+    AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.host_to_device);
+    gpu_.allocator->record_use(memory.get(), gpu_.compute);
+    Replica result{gpu_.device, true, false, memory.get(), gpu_.take_event(), gpu_.device};
+    try {
+      copy_from_pinned(source, memory.get().data);
+      gpu_.driver->record_event(result.pending, gpu_.host_to_device);
+    } catch (...) {
+      gpu_.give_back(result.pending);
+      throw;
+    }
+    report_.finish({cpu::device, source.pinned ? trace::Memory::pinned : trace::Memory::pageable},
+                   {gpu_.device, trace::Memory::device}, false);
+    memory.release();
+    return storage_.add(result);
+  }
+
+  Replica& to_device_synchronous(Replica& source) {
+    settle(core_, from_, source);
+    AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.compute);
+    gpu_.driver->synchronize_stream(gpu_.compute);
+    enqueue(memory.get().data, source.allocation.data, CopyDirection::host_to_device, HostMemory::pageable,
+            gpu_.compute);
+    gpu_.driver->synchronize_stream(gpu_.compute);
+    report_.finish({cpu::device, source.pinned ? trace::Memory::pinned : trace::Memory::pageable},
+                   {gpu_.device, trace::Memory::device}, true);
+    return storage_.add({gpu_.device, true, false, memory.release(), {}, {}});
+  }
+
+ private:
+  void enqueue(void* destination, const void* source, CopyDirection direction, HostMemory host, StreamId stream) {
+    gpu_.driver->copy({destination, source, storage_.size(), direction, host, report_.label(), report_.correlation()},
+                      stream);
+  }
+
+  void copy_from_pinned(const Replica& source, void* destination) {
+    if (source.pinned && source.event_device == gpu_.device) {
+      gpu_.pinned->record_use(source.allocation, gpu_.host_to_device);
+      enqueue(destination, source.allocation.data, CopyDirection::host_to_device, HostMemory::pinned,
+              gpu_.host_to_device);
+      return;
+    }
+    StagingRing::Block block = gpu_.staging->acquire(storage_.size());
+    core_.cpu().driver->copy({block.data(), source.allocation.data, storage_.size(), CopyDirection::host_to_host,
+                              HostMemory::pageable, report_.label()},
+                             {});
+    block.used_by(gpu_.host_to_device);
+    enqueue(destination, block.data(), CopyDirection::host_to_device, HostMemory::pinned, gpu_.host_to_device);
+  }
+
+  RuntimeCore& core_;
+  Storage& from_;
+  Storage& storage_;
+  DeviceContext& gpu_;
+  CopyReport report_;
+};
+
+bool copies_synchronously(const RuntimeCore& core, const CopyReason& reason) {
+  return core.options().copy_mode == CopyMode::synchronous && reason.cause == trace::CopyCause::implicit;
+}
+
+Replica& copy_to_host(RuntimeCore& core, const TensorImpl& tensor, Replica& source, const CopyReason& reason) {
+  DeviceContext& gpu = core.context(source.device);
+  settle(core, *tensor.storage, source);
+  Mover mover(core, tensor, *tensor.storage, gpu, reason);
+  if (copies_synchronously(core, reason)) return mover.to_host_synchronous(source);
+  return mover.to_host_async(source, true, reason.cause == trace::CopyCause::implicit);
+}
+
+Replica& copy_to_device(RuntimeCore& core, const TensorImpl& tensor, Replica& source, Device target,
+                        const CopyReason& reason) {
+  Mover mover(core, tensor, *tensor.storage, core.context(target), reason);
+  return copies_synchronously(core, reason) ? mover.to_device_synchronous(source) : mover.to_device_staged(source);
+}
+
+// An empty storage has no bytes to move; any device may use it.
+Replica& empty_replica(Storage& storage, Device target) {
+  static thread_local Replica empty;
+  empty = {target, true, false, {nullptr, storage.size(), nullptr}, {}, {}};
+  return empty;
+}
+
+}  // namespace
+
+Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const CopyReason& reason) {
+  Storage& storage = *tensor.storage;
+  if (Replica* settled = storage.settled_on(target)) return *settled;
+  const std::lock_guard lock(storage.mutex());
+  if (Replica* present = storage.find(target)) {
+    settle(core, storage, *present);
+    return *present;
+  }
+  if (storage.size().count == 0) return empty_replica(storage, target);
+  Replica* source = storage.find_valid();
+  if (source->device.is_gpu()) {
+    Replica& host = copy_to_host(core, tensor, *source, reason);
+    if (target.is_cpu()) return host;
+    source = storage.find(cpu::device);
+  }
+  Replica& copied = copy_to_device(core, tensor, *source, target, reason);
+  settle(core, storage, copied);
+  return copied;
+}
+
+std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, Device target,
+                                  const CopyReason& reason) {
+  Storage& from = *tensor.storage;
+  auto result = std::make_shared<Storage>(from.size(), core.shared_from_this());
+  if (from.size().count == 0) return result;
+  const std::lock_guard lock(from.mutex());
+  if (target.is_gpu()) {
+    Replica* host = from.find(cpu::device);
+    if (host == nullptr) host = &copy_to_host(core, tensor, *from.find_valid(), reason);
+    Mover(core, tensor, *result, core.context(target), reason).to_device_staged(*host);
+    return result;
+  }
+  Replica* host = from.find(cpu::device);
+  Replica& source = host != nullptr ? *host : *from.find_valid();
+  if (source.device.is_gpu()) {
+    settle(core, from, source);
+    Mover(core, tensor, *result, core.context(source.device), reason).to_host_async(source, false, false);
+    return result;
+  }
+  const Allocation memory = core.cpu().allocator->allocate(from.size(), {});
+  result->add({cpu::device, true, false, memory, {}, {}});
+  settle(core, from, source);
+  core.cpu().driver->copy(
+      {memory.data, source.allocation.data, from.size(), CopyDirection::host_to_host, HostMemory::pageable, reason.op},
+      {});
+  return result;
+}
+
+std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context) {
+  auto storage = std::make_shared<Storage>(size, core.shared_from_this());
+  if (size.count > 0) {
+    storage->add({context.device, true, false, context.allocator->allocate(size, context.compute), {}, {}});
+  }
+  return storage;
+}
+
+}  // namespace ferry

@@ -1,0 +1,99 @@
+// RuntimeCore: what a Runtime owns. Tensors hold it alive through their storages.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ferry/runtime.h>
+#include "placement/placement_file.h"
+#include "profiler/recorder.h"
+#include "src/device/driver.h"
+#include "src/device/ordering_checker.h"
+#include "src/memory/allocator.h"
+#include "src/memory/pinned_pool.h"
+#include "src/memory/staging_ring.h"
+#include "src/ops/op_schema.h"
+#include "src/runtime/builtin_backends.h"
+#include "src/tensor/storage.h"
+
+namespace ferry {
+
+// One device: its driver, allocators, streams and kernels.
+struct DeviceContext {
+  Device device;
+  std::unique_ptr<Driver> driver;
+  std::unique_ptr<Allocator> allocator;
+  std::vector<Kernel> kernels;  // by op slot; null: the backend has none
+
+  // GPUs only.
+  std::unique_ptr<PinnedPool> pinned;
+  std::unique_ptr<StagingRing> staging;
+  StreamId compute{0}, host_to_device{0}, device_to_host{0};
+
+  // Events for copies in flight, reused.
+  EventId take_event();
+  void give_back(EventId event) noexcept;
+
+  ~DeviceContext();
+
+ private:
+  std::mutex events_mutex_;
+  std::vector<EventId> free_events_, all_events_;
+};
+
+class RuntimeCore final : public StorageOwner, public std::enable_shared_from_this<RuntimeCore> {
+ public:
+  // Throws: as Runtime's constructor.
+  RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate);
+  ~RuntimeCore() override;
+
+  const RuntimeOptions& options() const { return options_; }
+  std::span<const std::unique_ptr<DeviceContext>> devices() const { return devices_; }
+  // Throws: InvalidArgument for a device this runtime does not have.
+  DeviceContext& context(Device device);
+  DeviceContext& cpu() { return *devices_.front(); }
+  Device default_device() const { return default_device_; }
+  Clock& clock() { return cpu().driver->clock(); }
+  OrderingChecker* checker() { return checker_.get(); }
+  const placement::PlacementRules& placement_rules() const { return placement_rules_; }
+  bool logs_copies() const { return logs_copies_; }
+
+  // Null: not recording.
+  profiler::Recorder* recorder() const { return recorder_.load(std::memory_order_acquire); }
+  // Starts (or with null stops) recording. Throws: InvalidArgument when a recorder is set already.
+  void set_recorder(profiler::Recorder* recorder);
+
+  void retire(Replica& replica) noexcept override;
+
+  std::uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
+  void seed(std::uint64_t value);
+  // {seed, first of `count` positions}.
+  std::pair<std::uint64_t, std::uint64_t> draw_random(std::uint64_t count);
+
+  // True the first time it is asked for this pair.
+  bool first_fallback(std::string_view op, Device device);
+  void synchronize();
+
+ private:
+  RuntimeOptions options_;
+  std::shared_ptr<OrderingChecker> checker_;
+  std::vector<std::unique_ptr<DeviceContext>> devices_;
+  Device default_device_;
+  placement::PlacementRules placement_rules_;
+  bool logs_copies_ = false;
+  std::atomic<profiler::Recorder*> recorder_{nullptr};
+  std::atomic<std::uint64_t> number_{0};
+  std::mutex mutex_;  // guards the following
+  std::uint64_t random_seed_ = 0, random_offset_ = 0;
+  std::set<std::pair<std::string, Device>> fallbacks_;
+};
+
+// The calling thread's runtime; the process's default, made now if need be, without one.
+const std::shared_ptr<RuntimeCore>& current_core();
+
+}  // namespace ferry
