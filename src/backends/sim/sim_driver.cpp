@@ -9,17 +9,13 @@
 #include "src/backends/sim/arena.h"
 #include "src/backends/sim/pinned_memory.h"
 #include "src/backends/sim/timeline.h"
+#include "src/backends/sim/work_checks.h"
 #include "src/backends/sim/work_queue.h"
 #include "src/base/check.h"
 
 namespace ferry {
 namespace sim {
 namespace {
-
-// CUDA's codes for what the simulated GPU refuses.
-constexpr int kInvalidValue = 1;
-constexpr int kInvalidHandle = 400;
-constexpr int kIllegalAddress = 700;
 
 // Larger pageable sources are not worth a second copy in host memory: queued work is carried out first instead.
 constexpr Bytes kMaxStaged = kMiB * 16;
@@ -82,12 +78,6 @@ class SimDriver final : public Driver {
  private:
   Event& event(EventId id);
   void require_stream(StreamId id) const;
-  void require_device_range(const void* pointer, Bytes size, std::string_view label) const;
-  void require_device_ranges(const CopyRequest& request, std::string_view label) const;
-  void require_device_arguments(const KernelLaunch& launch) const;
-
-  void check_copy(const CopyRequest& request, std::string_view label, StreamId stream);
-  void check_launch(const KernelLaunch& launch, StreamId stream);
   void queue_copy(const CopyRequest& request, StreamId stream);
   KernelWork own(const KernelLaunch& launch) const;
   bool on_device(const TensorView& view) const { return arena_.contains(view.data); }
@@ -100,43 +90,53 @@ class SimDriver final : public Driver {
               Interval interval);
 
   const SimOptions options_;
+  const DriverInfo info_;
   OrderingChecker* const checker_;
-  DriverInfo info_;
-  int checker_driver_ = 0;
+  const int checker_driver_;
 
   std::mutex mutex_;  // everything below
   Arena arena_;
+  WorkChecks checks_;
   PinnedMemory pinned_;
   Timeline timeline_;
   WorkQueue queue_;
   std::vector<Stream> streams_;
   std::vector<Event> events_;
   std::vector<std::int32_t> free_events_;
-  std::vector<MemoryAccess> accesses_;  // scratch
   WorkObserver* observer_ = nullptr;
 };
 
+DriverInfo describe(const SimOptions& options) {
+  return {.name = "sim:" + options.spec.name,
+          .description = options.spec.description + ", simulated",
+          .capacity = options.capacity,
+          .simulated = true,
+          .computes_values = options.values};
+}
+
+int register_driver(const SimOptions& options, const std::string& name) {
+  if (options.checker == nullptr) return -1;
+  const bool first = options.device.index == 0;
+  return options.checker->add_driver(first ? name : fmt::format("{}({})", name, to_string(options.device)));
+}
+
 SimDriver::SimDriver(SimOptions options)
     : options_(std::move(options)),
+      info_(describe(options_)),
       checker_(options_.checker.get()),
+      checker_driver_(register_driver(options_, info_.name)),
       arena_(options_.capacity, options_.values),
+      checks_(arena_, info_.name, checker_, checker_driver_),
       timeline_(*options_.clock),
       queue_(options_.order) {
-  info_ = {.name = "sim:" + options_.spec.name,
-           .description = options_.spec.description + ", simulated",
-           .capacity = arena_.capacity(),
-           .simulated = true,
-           .computes_values = options_.values};
-  if (checker_) {
-    const std::string suffix = options_.device.index == 0 ? "" : fmt::format("({})", to_string(options_.device));
-    checker_driver_ = checker_->add_driver(info_.name + suffix);
-  }
   create_stream("compute");
 }
 
 SimDriver::~SimDriver() {
   queue_.carry_out_all();
-  if (checker_) checker_->forgotten(arena_.base(), arena_.capacity().count);
+  if (checker_ == nullptr) return;
+  checker_->host_waited_driver(checker_driver_);
+  checker_->forgotten(arena_.base(), arena_.capacity().count);
 }
 
 void* SimDriver::allocate(Bytes size) {
@@ -300,8 +300,7 @@ void SimDriver::copy(const CopyRequest& request, StreamId stream) {
   const std::lock_guard lock(mutex_);
   const std::string_view label = request.label.empty() ? "copy" : request.label;
   require_stream(stream);
-  require_device_ranges(request, label);
-  if (checker_) check_copy(request, label, stream);
+  checks_.check(request, label, stream);
 
   const bool pageable = request.host_memory == HostMemory::pageable;
   const bool synchronous = pageable && request.direction == CopyDirection::device_to_host;
@@ -344,8 +343,7 @@ void SimDriver::launch(const KernelLaunch& launch, StreamId stream) {
   const std::lock_guard lock(mutex_);
   FERRY_CHECK(launch.kernel != nullptr, InvalidArgument, "{}: no kernel given for {}", info_.name, launch.context.op);
   require_stream(stream);
-  require_device_arguments(launch);
-  if (checker_) check_launch(launch, stream);
+  checks_.check(launch.context, stream);
 
   options_.clock->advance(options_.spec.launch_cost);
   const Interval interval = timeline_.enqueue(stream, trace::Engine::compute, options_.spec.duration(launch.cost));
@@ -417,64 +415,6 @@ void SimDriver::require_stream(StreamId id) const {
     throw DeviceError(fmt::format("{}: stream {} does not exist or was destroyed", info_.name, id.value),
                       kInvalidHandle);
   }
-}
-
-void SimDriver::require_device_range(const void* pointer, Bytes size, std::string_view label) const {
-  if (arena_.allocated(pointer, size.count)) return;
-  throw DeviceError(fmt::format("{}: {}: [{}, {} bytes) is not inside one allocation of the device", info_.name, label,
-                                pointer, size.count),
-                    kInvalidValue);
-}
-
-void SimDriver::require_device_ranges(const CopyRequest& request, std::string_view label) const {
-  const CopyDirection direction = request.direction;
-  if (direction == CopyDirection::host_to_host || request.size.count < 0) {
-    throw DeviceError(
-        fmt::format("{}: {}: a GPU copies a positive number of bytes from or to its own memory", info_.name, label),
-        kInvalidValue);
-  }
-  if (direction != CopyDirection::host_to_device) require_device_range(request.source, request.size, label);
-  if (direction != CopyDirection::device_to_host) require_device_range(request.destination, request.size, label);
-}
-
-void SimDriver::require_device_arguments(const KernelLaunch& launch) const {
-  const auto check = [&](const TensorView& view) {
-    const MemoryAccess bytes = access_of(view, false);
-    if (bytes.size == 0 || !on_device(view) || arena_.allocated(bytes.pointer, bytes.size)) return;
-    throw DeviceError(fmt::format("{}: {}: an argument of shape {} reaches outside its allocation", info_.name,
-                                  launch.context.op, to_string(view.shape)),
-                      kIllegalAddress);
-  };
-  for (const TensorView& view : launch.context.inputs) check(view);
-  for (const TensorView& view : launch.context.outputs) check(view);
-}
-
-void SimDriver::check_copy(const CopyRequest& request, std::string_view label, StreamId stream) {
-  const MemoryAccess read{request.source, request.size.count, false};
-  const MemoryAccess write{request.destination, request.size.count, true};
-  if (request.direction == CopyDirection::host_to_device && request.host_memory == HostMemory::pageable) {
-    checker_->host_access(label, {&read, 1});
-    checker_->enqueued(checker_driver_, stream, label, {&write, 1});
-  } else {
-    const MemoryAccess both[] = {read, write};
-    checker_->enqueued(checker_driver_, stream, label, both);
-  }
-}
-
-void SimDriver::check_launch(const KernelLaunch& launch, StreamId stream) {
-  const auto report_where = [&](bool device) {
-    accesses_.clear();
-    const auto add = [&](const TensorView& view, bool write) {
-      const MemoryAccess bytes = access_of(view, write);
-      if (bytes.size != 0 && on_device(view) == device) accesses_.push_back(bytes);
-    };
-    for (const TensorView& view : launch.context.inputs) add(view, false);
-    for (const TensorView& view : launch.context.outputs) add(view, true);
-  };
-  report_where(false);
-  if (!accesses_.empty()) checker_->host_access(launch.context.op, accesses_);
-  report_where(true);
-  checker_->enqueued(checker_driver_, stream, launch.context.op, accesses_);
 }
 
 }  // namespace
