@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "src/backends/cpu/dnn.h"
+#include "src/backends/cpu/float_views.h"
+#include "src/backends/cpu/kernel_list.h"
+#include "src/backends/cpu/matmul_problem.h"
+#include "src/backends/cpu/parallel.h"
+#include "src/backends/cpu/simd.h"
+
+namespace ferry::cpu_backend {
+namespace {
+
+using dnn::Direction;
+using dnnl::memory;
+
+constexpr std::uint32_t kMatmulKey = 0x6d61746d;
+
+memory::desc describe(const MatmulProblem& problem, const Steps& steps, std::int64_t rows, std::int64_t columns,
+                      memory::data_type type) {
+  if (problem.batch == 1) return {{rows, columns}, type, memory::dims{steps.row, steps.column}};
+  const std::int64_t batch = steps.batch == 0 ? 1 : problem.batch;
+  const std::int64_t step = steps.batch == 0 ? rows * columns : steps.batch;
+  return {{batch, rows, columns}, type, memory::dims{step, steps.row, steps.column}};
+}
+
+dnn::Plan make_matmul(const MatmulProblem& problem, DType dtype, bool bias) {
+  const memory::data_type type = dnn::data_type(dtype);
+  const memory::desc a = describe(problem, problem.a, problem.m, problem.k, type);
+  const memory::desc b = describe(problem, problem.b, problem.k, problem.n, type);
+  const memory::desc y = describe(problem, problem.y, problem.m, problem.n, type);
+  std::vector<dnn::Plan::Argument> arguments = {{DNNL_ARG_SRC, Direction::in, a, a},
+                                                {DNNL_ARG_WEIGHTS, Direction::in, b, b},
+                                                {DNNL_ARG_DST, Direction::out, y, y}};
+  if (!bias) {
+    const dnnl::matmul::primitive_desc description({a, b, y}, dnn::user_scratchpad(), dnn::engine());
+    return {dnnl::matmul(description), description.scratchpad_desc(), arguments};
+  }
+  const memory::desc row({1, problem.n}, type, memory::dims{problem.n, 1});
+  arguments.push_back({DNNL_ARG_BIAS, Direction::in, row, row});
+  const dnnl::matmul::primitive_desc description({a, b, row, y}, dnn::user_scratchpad(), dnn::engine());
+  return {dnnl::matmul(description), description.scratchpad_desc(), arguments};
+}
+
+dnn::Plan& matmul_plan(std::string_view op, const MatmulProblem& problem, DType dtype, bool bias) {
+  dnn::Key key(kMatmulKey);
+  key.add(static_cast<std::int64_t>(dtype) * 2 + (bias ? 1 : 0));
+  for (const std::int64_t extent : {problem.batch, problem.m, problem.n, problem.k}) key.add(extent);
+  for (const Steps& steps : {problem.a, problem.b}) key.add(steps.batch).add(steps.row).add(steps.column);
+  return dnn::plans().get(key, [&] { return dnn::make_plan(op, [&] { return make_matmul(problem, dtype, bias); }); });
+}
+
+// False where oneDNN has no primitive for the dtype on this CPU.
+bool multiply_with_dnn(std::string_view op, const BatchedMatmul& matmul, DType dtype, void* bias) {
+  const dnn::TeamScope team(matmul.problem.flops());
+  dnn::Plan& plan = matmul_plan(op, matmul.problem, dtype, bias != nullptr);
+  if (!plan.supported()) return false;
+  const std::int64_t size = size_of(dtype);
+  for (std::int64_t i = 0; i < matmul.outer.size(); ++i) {
+    const BatchAxes::Axis at = matmul.outer.offsets(i);
+    void* const data[] = {const_cast<std::byte*>(matmul.a + at.a * size),
+                          const_cast<std::byte*>(matmul.b + at.b * size), matmul.y + at.y * size, bias};
+    plan.run(op, std::span(data).first(bias != nullptr ? 4 : 3));
+  }
+  return true;
+}
+
+void add_scaled_row(double scale, const double* from, double* to, std::int64_t count) {
+  FERRY_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) to[i] += scale * from[i];
+}
+
+// One row of y: a's row times b, adding in the order of k.
+void multiply_row(const MatmulProblem& p, const double* a, const double* b, double* y) {
+  if (p.b.column == 1) {
+    for (std::int64_t k = 0; k < p.k; ++k) add_scaled_row(a[k * p.a.column], b + k * p.b.row, y, p.n);
+    return;
+  }
+  for (std::int64_t j = 0; j < p.n; ++j) {
+    for (std::int64_t k = 0; k < p.k; ++k) y[j] += a[k * p.a.column] * b[k * p.b.row + j * p.b.column];
+  }
+}
+
+void multiply_f64(const MatmulProblem& p, const double* a, const double* b, const double* bias, double* y) {
+  constexpr std::int64_t kGrainFlops = 64 * 1024;
+  const std::int64_t rows = std::max<std::int64_t>(1, kGrainFlops / std::max<std::int64_t>(1, p.n * p.k));
+  parallel_for(p.batch * p.m, rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t batch = i / p.m;
+      const std::int64_t row = i % p.m;
+      double* const to = y + batch * p.y.batch + row * p.y.row;
+      if (bias != nullptr) {
+        std::copy_n(bias, p.n, to);
+      } else {
+        std::fill_n(to, p.n, 0.0);
+      }
+      multiply_row(p, a + batch * p.a.batch + row * p.a.row, b + batch * p.b.batch, to);
+    }
+  });
+}
+
+// A product over no elements: zeros, or the bias.
+void fill_rows(const TensorView& y, const void* bias) {
+  const auto row = static_cast<std::size_t>(y.shape.back() * size_of(y.dtype));
+  for (std::int64_t i = 0; i < y.numel() / y.shape.back(); ++i) {
+    std::byte* const to = y.as<std::byte>() + static_cast<std::size_t>(i) * row;
+    bias != nullptr ? static_cast<void>(std::memcpy(to, bias, row)) : static_cast<void>(std::memset(to, 0, row));
+  }
+}
+
+void multiply(const KernelContext& context, Kernel self, const TensorView& a, const TensorView& b, void* bias) {
+  const TensorView& y = context.out();
+  if (y.numel() == 0) return;
+  if (a.shape.back() == 0) return fill_rows(y, bias);
+  if (y.dtype == DType::f16) return run_in_f32(context, self);
+  FERRY_CHECK(is_floating(y.dtype), InvalidArgument, "{}: there is no kernel for {}", context.op, name_of(y.dtype));
+  const BatchedMatmul matmul = prepare_matmul(context.op, a, b, y);
+  if (y.dtype != DType::f64) {
+    if (!multiply_with_dnn(context.op, matmul, y.dtype, bias)) run_in_f32(context, self);
+    return;
+  }
+  for (std::int64_t i = 0; i < matmul.outer.size(); ++i) {
+    const BatchAxes::Axis at = matmul.outer.offsets(i);
+    multiply_f64(matmul.problem, reinterpret_cast<const double*>(matmul.a) + at.a,
+                 reinterpret_cast<const double*>(matmul.b) + at.b, static_cast<const double*>(bias),
+                 reinterpret_cast<double*>(matmul.y) + at.y);
+  }
+}
+
+}  // namespace
+
+void matmul(const KernelContext& context) { multiply(context, matmul, context.in(0), context.in(1), nullptr); }
+
+void linear(const KernelContext& context) {
+  TensorView transposed = context.in(1);
+  std::swap(transposed.shape[0], transposed.shape[1]);
+  std::swap(transposed.strides[0], transposed.strides[1]);
+  multiply(context, linear, context.in(0), transposed, context.has_input(2) ? context.in(2).data : nullptr);
+}
+
+}  // namespace ferry::cpu_backend
