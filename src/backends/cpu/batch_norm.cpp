@@ -1,0 +1,302 @@
+#include "src/backends/cpu/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "src/backends/cpu/dispatch.h"
+#include "src/backends/cpu/dnn.h"
+#include "src/backends/cpu/float_views.h"
+#include "src/backends/cpu/kernel_list.h"
+#include "src/backends/cpu/parallel.h"
+#include "src/ops/attributes.h"
+
+namespace ferry::cpu_backend {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;  // elements a task: two passes over them find them in the first caches
+constexpr std::int64_t kMinRows = 32;   // so that combining tasks stays small beside their work
+
+using Vector = std::vector<double>;  // one number a channel
+
+// How x's elements are cut into pieces of neighbouring rows, or of one plane each.
+struct Pieces {
+  BatchNormOrder order;
+  std::int64_t channels, rows;  // rows: elements a channel
+  std::int64_t planes;          // batch entries, in plane order
+  std::int64_t piece;           // rows a piece
+
+  std::int64_t count() const { return order == kPlane ? planes * channels : (rows + piece - 1) / piece; }
+  std::int64_t first(std::int64_t i) const { return order == kPlane ? i * piece : i * piece * channels; }
+  std::int64_t loop_rows(std::int64_t i) const { return order == kPlane ? 1 : std::min(piece, rows - i * piece); }
+  std::int64_t loop_lanes() const { return order == kPlane ? piece : channels; }
+  std::int64_t elements(std::int64_t i) const { return order == kPlane ? piece : loop_rows(i); }  // a channel
+  std::int64_t channel(std::int64_t i) const { return order == kPlane ? i % channels : 0; }
+  // Numbers of each statistic that a piece has.
+  std::int64_t width() const { return order == kPlane ? 1 : channels; }
+};
+
+Pieces make_pieces(const TensorView& x) {
+  const std::int64_t channels = x.shape[1];
+  const std::int64_t rows = channels == 0 ? 0 : x.numel() / channels;
+  if (x.shape.rank() == 4 && !is_channels_last(x)) {
+    return {kPlane, channels, rows, x.shape[0], x.shape[2] * x.shape[3]};
+  }
+  return {kChannelsLast, channels, rows, x.shape[0], std::max(kMinRows, kGrain / std::max<std::int64_t>(1, channels))};
+}
+
+template <class Body>
+void for_each_piece(const Pieces& pieces, const Body& body) {
+  const std::int64_t work = pieces.order == kPlane ? pieces.piece : pieces.piece * pieces.channels;
+  parallel_for(pieces.count(), std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, work)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) body(i);
+               });
+}
+
+// A vector argument as f64, `fallback` where it was left out.
+Vector read(const KernelContext& context, const TensorView& view, std::int64_t channels, double fallback) {
+  Vector values(static_cast<std::size_t>(channels), fallback);
+  if (!view.given) return values;
+  visit_types<float, double>(context, view.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      values[static_cast<std::size_t>(c)] = static_cast<double>(view.as<const T>()[c * view.strides[0]]);
+    }
+  });
+  return values;
+}
+
+void write(const KernelContext& context, const Vector& values, const TensorView& view) {
+  if (!view.given) return;
+  visit_types<float, double>(context, view.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (std::size_t c = 0; c < values.size(); ++c) {
+      view.as<T>()[static_cast<std::int64_t>(c) * view.strides[0]] = static_cast<T>(values[c]);
+    }
+  });
+}
+
+template <class T>
+std::vector<T> narrowed(const Vector& values) {
+  return {values.begin(), values.end()};
+}
+
+TensorView optional(std::span<const TensorView> views, std::size_t i) {
+  return i < views.size() ? views[i] : TensorView{};
+}
+
+struct Statistics {
+  Vector mean, m2;
+};
+
+// Chan's combination of the pieces' moments, in their order.
+Statistics combine(const Pieces& pieces, const Vector& means, const Vector& m2s) {
+  const auto channels = static_cast<std::size_t>(pieces.channels);
+  Statistics total{Vector(channels), Vector(channels)};
+  Vector counts(channels);
+  const std::int64_t width = pieces.width();
+  for (std::int64_t i = 0; i < pieces.count(); ++i) {
+    const auto n = static_cast<double>(pieces.elements(i));
+    for (std::int64_t k = 0; k < width; ++k) {
+      const auto c = static_cast<std::size_t>(pieces.channel(i) + k);
+      const auto at = static_cast<std::size_t>(i * width + k);
+      const double sum = counts[c] + n;
+      const double delta = means[at] - total.mean[c];
+      total.mean[c] += delta * (n / sum);
+      total.m2[c] += m2s[at] + delta * delta * (counts[c] * n / sum);
+      counts[c] = sum;
+    }
+  }
+  return total;
+}
+
+template <class T>
+Statistics batch_statistics(const Pieces& pieces, const T* x) {
+  const auto size = static_cast<std::size_t>(pieces.count() * pieces.width());
+  Vector means(size), m2s(size);
+  const auto moments = batch_norm_loops<T>().moments[pieces.order];
+  for_each_piece(pieces, [&](std::int64_t i) {
+    const std::int64_t at = i * pieces.width();
+    moments(pieces.loop_rows(i), pieces.loop_lanes(), x + pieces.first(i), means.data() + at, m2s.data() + at);
+  });
+  return combine(pieces, means, m2s);
+}
+
+template <class T>
+void normalize(const Pieces& pieces, const T* x, const Vector& means, const Vector& scales, const Vector& shifts,
+               T* y) {
+  const auto mean = narrowed<T>(means), scale = narrowed<T>(scales), shift = narrowed<T>(shifts);
+  const auto apply = batch_norm_loops<T>().apply[pieces.order];
+  for_each_piece(pieces, [&](std::int64_t i) {
+    const std::int64_t c = pieces.channel(i);
+    apply(pieces.loop_rows(i), pieces.loop_lanes(), x + pieces.first(i), mean.data() + c, scale.data() + c,
+          shift.data() + c, y + pieces.first(i));
+  });
+}
+
+struct GradientSums {
+  Vector dy, product;  // of dy, and of dy (x - mean)
+};
+
+template <class T>
+GradientSums gradient_sums(const Pieces& pieces, const T* dy, const T* x, const std::vector<T>& mean) {
+  const std::int64_t width = pieces.width();
+  const auto size = static_cast<std::size_t>(pieces.count() * width);
+  const auto channels = static_cast<std::size_t>(pieces.channels);
+  Vector parts(size), products(size);
+  const auto sums = batch_norm_loops<T>().sums[pieces.order];
+  for_each_piece(pieces, [&](std::int64_t i) {
+    sums(pieces.loop_rows(i), pieces.loop_lanes(), dy + pieces.first(i), x + pieces.first(i),
+         mean.data() + pieces.channel(i), parts.data() + i * width, products.data() + i * width);
+  });
+  GradientSums total{Vector(channels), Vector(channels)};
+  for (std::int64_t i = 0; i < pieces.count(); ++i) {
+    for (std::int64_t k = 0; k < width; ++k) {
+      const auto c = static_cast<std::size_t>(pieces.channel(i) + k);
+      total.dy[c] += parts[static_cast<std::size_t>(i * width + k)];
+      total.product[c] += products[static_cast<std::size_t>(i * width + k)];
+    }
+  }
+  return total;
+}
+
+// Statistics as a context's inputs give them, and what follows from them.
+struct Affine {
+  Vector mean, inverse_std, gamma;
+};
+
+template <class T>
+void backward(const KernelContext& context, const TensorView& dy, const TensorView& x, const Affine& affine) {
+  const Pieces pieces = make_pieces(x);
+  const auto mean = narrowed<T>(affine.mean);
+  GradientSums sums = gradient_sums<T>(pieces, dy.as<const T>(), x.as<const T>(), mean);
+  const auto channels = static_cast<std::size_t>(pieces.channels);
+  std::vector<T> scale(channels), slope(channels), shift(channels);
+  const double n = static_cast<double>(std::max<std::int64_t>(1, pieces.rows));
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double factor = affine.gamma[c] * affine.inverse_std[c];
+    sums.product[c] *= affine.inverse_std[c];
+    scale[c] = static_cast<T>(factor);
+    slope[c] = static_cast<T>(-factor * affine.inverse_std[c] * sums.product[c] / n);
+    shift[c] = static_cast<T>(-factor * sums.dy[c] / n);
+  }
+  const auto gradient = batch_norm_loops<T>().gradient[pieces.order];
+  T* const dx = context.out(0).template as<T>();
+  for_each_piece(pieces, [&](std::int64_t i) {
+    const std::int64_t c = pieces.channel(i);
+    gradient(pieces.loop_rows(i), pieces.loop_lanes(), dy.as<const T>() + pieces.first(i),
+             x.as<const T>() + pieces.first(i), mean.data() + c, scale.data() + c, slope.data() + c, shift.data() + c,
+             dx + pieces.first(i));
+  });
+  write(context, sums.product, optional(context.outputs, 1));
+  write(context, sums.dy, optional(context.outputs, 2));
+}
+
+// The view, or a copy in the operand buffer, in the memory order of `model`.
+TensorView in_order_of(const KernelContext& context, const TensorView& view, const TensorView& model,
+                       std::byte*& place) {
+  bool same = true;
+  for (int i = 0; i < view.shape.rank(); ++i) same &= view.shape[i] == 1 || view.strides[i] == model.strides[i];
+  if (same || view.numel() == 0) return view;
+  TensorView result = view;
+  result.data = place;
+  result.strides = model.strides;
+  place += view.numel() * size_of(view.dtype);
+  convert(context.op, view, result);
+  return result;
+}
+
+std::byte* operand_space(const TensorView& view, int copies) {
+  return dnn::work_buffer(dnn::Buffer::operand, static_cast<std::size_t>(copies * view.numel() * size_of(view.dtype)));
+}
+
+// Whether the call was done by other means: on f32 copies of 16-bit floats.
+bool done_in_f32(const KernelContext& context, Kernel self) {
+  const DType dtype = context.out().dtype;
+  if (dtype != DType::f16 && dtype != DType::bf16) return false;
+  run_in_f32(context, self);
+  return true;
+}
+
+// y = (x - mean) gamma inverse_std + beta
+void apply_statistics(const KernelContext& context, const TensorView& x, const Affine& affine, const Vector& beta) {
+  Vector scale(affine.gamma);
+  for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= affine.inverse_std[c];
+  visit_types<float, double>(context, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    normalize<T>(make_pieces(x), x.as<const T>(), affine.mean, scale, beta, context.out().as<T>());
+  });
+}
+
+double epsilon_of(const KernelContext& context) { return context.attributes.as<ops::BatchNormAttributes>().epsilon; }
+
+}  // namespace
+
+void batch_norm(const KernelContext& context) {
+  if (done_in_f32(context, batch_norm)) return;
+  std::byte* place = operand_space(context.in(0), 1);
+  const TensorView x = in_order_of(context, context.in(0), context.out(0), place);
+  const std::int64_t channels = x.shape[1];
+  const Pieces pieces = make_pieces(x);
+  Affine affine;
+  visit_types<float, double>(context, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Statistics statistics = batch_statistics<T>(pieces, x.as<const T>());
+    affine.mean = std::move(statistics.mean);
+    affine.inverse_std = std::move(statistics.m2);
+  });
+  const double n = static_cast<double>(std::max<std::int64_t>(1, pieces.rows));
+  for (double& value : affine.inverse_std) value = 1 / std::sqrt(value / n + epsilon_of(context));
+  affine.gamma = read(context, optional(context.inputs, 1), channels, 1);
+  apply_statistics(context, x, affine, read(context, optional(context.inputs, 2), channels, 0));
+  write(context, affine.mean, context.out(1));
+  write(context, affine.inverse_std, context.out(2));
+}
+
+void batch_norm_inference(const KernelContext& context) {
+  if (done_in_f32(context, batch_norm_inference)) return;
+  std::byte* place = operand_space(context.in(0), 1);
+  const TensorView x = in_order_of(context, context.in(0), context.out(0), place);
+  const std::int64_t channels = x.shape[1];
+  Affine affine{.mean = read(context, context.in(3), channels, 0),
+                .inverse_std = read(context, context.in(4), channels, 1),
+                .gamma = read(context, context.in(1), channels, 1)};
+  for (double& value : affine.inverse_std) value = 1 / std::sqrt(value + epsilon_of(context));
+  apply_statistics(context, x, affine, read(context, context.in(2), channels, 0));
+}
+
+void batch_norm_backward(const KernelContext& context) {
+  if (done_in_f32(context, batch_norm_backward)) return;
+  std::byte* place = operand_space(context.in(0), 2);
+  const TensorView dy = in_order_of(context, context.in(0), context.out(0), place);
+  const TensorView x = in_order_of(context, context.in(1), context.out(0), place);
+  const std::int64_t channels = x.shape[1];
+  const Affine affine{.mean = read(context, context.in(3), channels, 0),
+                      .inverse_std = read(context, context.in(4), channels, 1),
+                      .gamma = read(context, context.in(2), channels, 1)};
+  visit_types<float, double>(context, x.dtype,
+                             [&](auto tag) { backward<typename decltype(tag)::type>(context, dy, x, affine); });
+}
+
+void running_average_(const KernelContext& context) {
+  const auto& a = context.attributes.as<ops::RunningAverageAttributes>();
+  const std::int64_t channels = context.in(0).shape[0];
+  Vector mean = read(context, context.in(0), channels, 0);
+  Vector var = read(context, context.in(1), channels, 0);
+  const Vector batch_mean = read(context, context.in(2), channels, 0);
+  const Vector inverse_std = read(context, context.in(3), channels, 1);
+  const double n = static_cast<double>(a.count);
+  // One element has no unbiased variance; its biased one, zero, is what there is.
+  const double unbiased = a.count > 1 ? n / (n - 1) : 1;
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    const double batch_var = (1 / (inverse_std[c] * inverse_std[c]) - a.epsilon) * unbiased;
+    mean[c] += a.momentum * (batch_mean[c] - mean[c]);
+    var[c] += a.momentum * (batch_var - var[c]);
+  }
+  write(context, mean, context.in(0));
+  write(context, var, context.in(1));
+}
+
+}  // namespace ferry::cpu_backend
