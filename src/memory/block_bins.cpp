@@ -5,7 +5,7 @@
 namespace ferry::memory {
 namespace {
 
-constexpr int kStepBits = 4;  // 16 bins a doubling
+constexpr int kStepBits = 5;  // 32 bins a doubling
 constexpr std::uint64_t kExact = std::uint64_t{2} << kStepBits;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Free blocks in bins by size: best fit in a few steps, without allocating.
 //
-// Sizes are multiples of 512 bytes. Up to 32 multiples each has its own bin, above that a doubling has 16. A bin is a
+// Sizes are multiples of 512 bytes. Up to 64 multiples each has its own bin, above that a doubling has 32. A bin is a
 // list in rising size; among equal sizes the block freed last comes first, since it is most likely in a cache.
 // Not thread-safe.
 #pragma once
@@ -26,7 +26,7 @@ class BlockBins {
   Bytes largest() const noexcept;
 
  private:
-  static constexpr std::size_t kWords = 9;
+  static constexpr std::size_t kWords = 18;
   static constexpr std::size_t kBins = kWords * 64;
   static std::size_t index(Bytes size) noexcept;
 

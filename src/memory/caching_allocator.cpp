@@ -194,6 +194,11 @@ AllocatorStats CachingAllocator::stats() const {
   return result;
 }
 
+CachingAllocator::Held CachingAllocator::held() const {
+  const std::lock_guard lock(mutex_);
+  return {stats_.allocated, stats_.reserved};
+}
+
 void CachingAllocator::reset_peaks() {
   const std::lock_guard lock(mutex_);
   stats_.peak_allocated = stats_.allocated;

@@ -58,6 +58,12 @@ class CachingAllocator final : public Allocator {
   AllocatorStats stats() const override;
   void reset_peaks() override;
 
+  struct Held {
+    Bytes allocated, reserved;
+  };
+  // Part of stats(), without the search for the largest free block.
+  Held held() const;
+
  private:
   struct Request {
     Bytes asked, size;

@@ -62,7 +62,10 @@ Allocation HostAllocator::allocate(Bytes size, StreamId /*stream*/) {
 
 Allocation HostAllocator::allocate_large(Bytes size) {
   const Allocation allocation = large_.allocate(size, memory::kHostStream);
-  stats();
+  const auto [allocated, reserved] = large_.held();
+  const Bytes small{small_.sum().bytes};
+  raise(peak_allocated_, allocated + small);
+  raise(peak_reserved_, reserved + small);
   return allocation;
 }
 

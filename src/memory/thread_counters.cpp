@@ -1,6 +1,7 @@
 #include "src/memory/thread_counters.h"
 
 #include <mutex>
+#include <span>
 #include <vector>
 
 namespace ferry::memory {
@@ -10,7 +11,7 @@ namespace {
 struct FreeSlots {
   std::mutex mutex;
   std::vector<int> ended;
-  int next = 0;
+  std::atomic<int> next{0};
 };
 
 FreeSlots& free_slots() {
@@ -37,7 +38,10 @@ int take_slot() {
     return slot;
   }
   slots.ended.reserve(kThreadSlots);  // so that the end of a thread never allocates
-  return slots.next < kThreadSlots - 1 ? slots.next++ : kThreadSlots - 1;
+  // The last slot, which is shared, is claimed again and again.
+  const int slot = slots.next;
+  if (slot < kThreadSlots - 1) slots.next = slot + 1;
+  return slot;
 }
 
 }  // namespace
@@ -47,13 +51,17 @@ int claim_thread_slot() {
   return thread_slot_cache = owner.slot;
 }
 
+int claimed_thread_slots() { return free_slots().next.load(std::memory_order_acquire); }
+
 AllocationCounts ThreadCounters::sum() const noexcept {
   AllocationCounts total;
-  for (const Slot& slot : slots_) {
+  const auto add_slot = [&](const Slot& slot) {
     total.bytes += slot.bytes.load(std::memory_order_relaxed);
     total.allocations += slot.allocations.load(std::memory_order_relaxed);
     total.deallocations += slot.deallocations.load(std::memory_order_relaxed);
-  }
+  };
+  for (const Slot& slot : std::span(slots_).first(static_cast<std::size_t>(claimed_thread_slots()))) add_slot(slot);
+  add_slot(slots_.back());
   return total;
 }
 

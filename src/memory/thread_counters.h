@@ -14,7 +14,10 @@ namespace ferry::memory {
 // The calling thread's slot: 0 to kThreadSlots - 1, the last one shared.
 constexpr int kThreadSlots = 256;
 int claim_thread_slot();
-inline thread_local constinit int thread_slot_cache = -1;
+// Threads have had the slots below this one, and perhaps the shared one.
+int claimed_thread_slots();
+// The model saves a call at each use in a shared library; four bytes fit the room that loaders keep for it.
+[[gnu::tls_model("initial-exec")]] inline thread_local constinit int thread_slot_cache = -1;
 inline int thread_slot() { return thread_slot_cache >= 0 ? thread_slot_cache : claim_thread_slot(); }
 
 struct AllocationCounts {
