@@ -1,8 +1,10 @@
 #include <cstring>
 
+#include "src/backends/cpu/half.h"
 #include "src/backends/cpu/host_memory.h"
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/strided.h"
+#include "src/backends/cpu/view_ops.h"
 #include "src/kernels/convert.h"
 
 namespace ferry::cpu_backend {
@@ -43,27 +45,25 @@ constexpr WideLoops kWideTable[kDTypeCount] = {
     kWideLoops<float>,        kWideLoops<double>,       kWideLoops<float16>,      kWideLoops<bfloat16>,
     kWideLoops<std::int32_t>, kWideLoops<std::int64_t>, kWideLoops<std::uint8_t>, kWideLoops<bool>};
 
-// The pairs that training converts between at length; the others go through their widest type.
-RowLoop direct_loop(DType to, DType from) {
-  if (to == DType::f32 && from == DType::f16) return convert_row<float, float16>;
-  if (to == DType::f32 && from == DType::bf16) return convert_row<float, bfloat16>;
-  if (to == DType::f16 && from == DType::f32) return convert_row<float16, float>;
-  if (to == DType::bf16 && from == DType::f32) return convert_row<bfloat16, float>;
-  return nullptr;
-}
-
 void copy_converting(const TensorView& y, const TensorView& x) {
+  constexpr std::int64_t kFloatSize = sizeof(float), kPiece = 512, kWideSize = 8;
   const auto walk = make_walk<2>({&y, &x});
   const auto strides = walk.inner_strides();
-  if (const RowLoop direct = direct_loop(y.dtype, x.dtype)) {
-    return parallel_walk(walk,
-                         [&](std::int64_t n, const Row2& at) { direct(n, at[0], at[1], strides[0], strides[1]); });
+  // The pairs that mixed-precision training converts between at length.
+  if (y.dtype == DType::f32 && is_half(x.dtype) && strides[0] == kFloatSize) {
+    return parallel_walk(walk, [&](std::int64_t n, const Row2& at) {
+      widen_half(x.dtype, n, reinterpret_cast<float*>(at[0]), at[1], strides[1]);
+    });
+  }
+  if (is_half(y.dtype) && x.dtype == DType::f32 && strides[1] == kFloatSize) {
+    return parallel_walk(walk, [&](std::int64_t n, const Row2& at) {
+      narrow_half(y.dtype, n, at[0], reinterpret_cast<const float*>(at[1]), strides[0]);
+    });
   }
   const WideLoops& to = kWideTable[static_cast<int>(y.dtype)];
   const RowLoop narrow = is_floating(x.dtype) ? to.from_float : to.from_integer;
   const RowLoop widen = kWideTable[static_cast<int>(x.dtype)].widen;
   parallel_walk(walk, [&](std::int64_t n, const Row2& at) {
-    constexpr std::int64_t kPiece = 512, kWideSize = 8;
     alignas(64) std::byte wide[kPiece * kWideSize];
     for (std::int64_t begin = 0; begin < n; begin += kPiece) {
       const std::int64_t count = std::min(kPiece, n - begin);
@@ -125,8 +125,7 @@ void copy_words(const TensorView& y, const TensorView& x) {
 
 }  // namespace
 
-void copy(const KernelContext& context) {
-  const TensorView &x = context.in(0), &y = context.out();
+void copy_view(const TensorView& y, const TensorView& x) {
   if (x.dtype != y.dtype) return copy_converting(y, x);
   const std::int64_t size = size_of(y.dtype);
   const std::int64_t count = contiguous_count(y, x);
@@ -143,5 +142,7 @@ void copy(const KernelContext& context) {
       return copy_words<std::uint64_t>(y, x);
   }
 }
+
+void copy(const KernelContext& context) { copy_view(context.out(), context.in(0)); }
 
 }  // namespace ferry::cpu_backend

@@ -24,17 +24,6 @@ std::string processor_name() {
   return "host processor";
 }
 
-// The bytes between the first and the last element of a view.
-MemoryAccess access_of(const TensorView& view, bool write) {
-  std::int64_t low = 0, high = 0;
-  for (int i = 0; i < view.shape.rank(); ++i) {
-    const std::int64_t span = (view.shape[i] - 1) * view.strides[i];
-    (span < 0 ? low : high) += span;
-  }
-  const std::int64_t size = size_of(view.dtype);
-  return {static_cast<const char*>(view.data) + low * size, (high - low + 1) * size, write};
-}
-
 class CpuDriver final : public Driver {
  public:
   explicit CpuDriver(CpuOptions options)

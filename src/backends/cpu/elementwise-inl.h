@@ -8,7 +8,7 @@
 
 #include "src/backends/cpu/elementwise.h"
 #include "src/backends/cpu/simd.h"
-#include "src/kernels/functor.h"
+#include "src/kernels/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ferry::cpu_backend::HWY_NAMESPACE {
@@ -19,7 +19,7 @@ void binary_flat(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes, c
   auto* const a = reinterpret_cast<const T*>(a_bytes);
   auto* const b = reinterpret_cast<const T*>(b_bytes);
   FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<Out>(Op{}(kernels::load(a[i]), kernels::load(b[i])));
+  for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(a[i], b[i]);
 }
 
 template <class Op, class T, class Out>
@@ -33,18 +33,16 @@ void binary_strided(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes
   if (y_dense && a_stride == kSize && b_stride == kSize) {
     binary_flat<Op, T, Out>(n, y_bytes, a_bytes, b_bytes);
   } else if (y_dense && a_stride == kSize && b_stride == 0) {
-    const auto scalar = kernels::load(*b);
+    const T scalar = *b;
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<Out>(Op{}(kernels::load(a[i]), scalar));
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(a[i], scalar);
   } else if (y_dense && a_stride == 0 && b_stride == kSize) {
-    const auto scalar = kernels::load(*a);
+    const T scalar = *a;
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<Out>(Op{}(scalar, kernels::load(b[i])));
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(scalar, b[i]);
   } else {
     const std::int64_t y_step = y_stride / kOutSize, a_step = a_stride / kSize, b_step = b_stride / kSize;
-    for (std::int64_t i = 0; i < n; ++i) {
-      y[i * y_step] = kernels::store<Out>(Op{}(kernels::load(a[i * a_step]), kernels::load(b[i * b_step])));
-    }
+    for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = Op{}(a[i * a_step], b[i * b_step]);
   }
 }
 
@@ -52,9 +50,14 @@ template <class Op, class T>
 void unary_flat(std::int64_t n, std::byte* y_bytes, const std::byte* x_bytes, double parameter) {
   auto* const y = reinterpret_cast<T*>(y_bytes);
   auto* const x = reinterpret_cast<const T*>(x_bytes);
-  const Op op(static_cast<kernels::Compute<T>>(parameter));
-  FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < n; ++i) y[i] = kernels::store<T>(op(kernels::load(x[i])));
+  if constexpr (std::is_invocable_v<Op, T, T>) {
+    const T scalar = kernels::convert<T>(parameter);
+    FERRY_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(x[i], scalar);
+  } else {
+    FERRY_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(x[i]);
+  }
 }
 
 template <class Op, class T>
@@ -80,6 +83,23 @@ BinaryTable comparison_table() {
   BinaryTable table;
   ((table[static_cast<std::size_t>(dtype_of<Ts>)] = {binary_flat<Op, Ts, bool>, binary_strided<Op, Ts, bool>}), ...);
   return table;
+}
+
+template <class Op, class... Ts>
+UnaryTable unary_table() {
+  UnaryTable table;
+  ((table[static_cast<std::size_t>(dtype_of<Ts>)] = {unary_flat<Op, Ts>, unary_strided<Op, Ts>}), ...);
+  return table;
+}
+
+// The dtypes of arithmetic; 16-bit floats use float's loops.
+template <class Op>
+BinaryTable numeric_binary_table() {
+  return binary_table<Op, float, double, std::int32_t, std::int64_t, std::uint8_t>();
+}
+template <class Op>
+UnaryTable numeric_unary_table() {
+  return unary_table<Op, float, double, std::int32_t, std::int64_t, std::uint8_t>();
 }
 
 }  // namespace ferry::cpu_backend::HWY_NAMESPACE

@@ -31,4 +31,7 @@ void run_binary(const KernelContext& context, const BinaryTable& table);
 // (x) → y by the loops of x's dtype.
 void run_unary(const KernelContext& context, const UnaryTable& table, double parameter = 0);
 
+// Integer division by zero has no result. Throws: InvalidArgument when integers in `divisor` hold 0.
+void check_divisor(const KernelContext& context, const TensorView& divisor);
+
 }  // namespace ferry::cpu_backend

@@ -27,17 +27,67 @@ constexpr KernelEntry kKernels[] = {
     {"fill_", fill},
     {"arange", arange},
     {"copy", copy},
+    {"crop", slice},
+    {"shape", shape},
+    {"slice", slice},
+    {"slice_backward", slice_backward},
+    {"concat", concat},
+    {"uniform", uniform},
+    {"normal", normal},
 
     // elementwise
     {"add", add},
     {"sub", sub},
     {"mul", mul},
     {"div", div},
+    {"maximum", maximum},
+    {"minimum", minimum},
+    {"square_error", square_error},
+    {"equal", equal},
+    {"greater", greater},
+    {"less", less},
+    {"relu_backward", relu_backward},
+    {"tanh_backward", tanh_backward},
+    {"sigmoid_backward", sigmoid_backward},
+    {"abs_backward", abs_backward},
+    {"neg", neg},
+    {"abs", abs},
+    {"square", square},
+    {"relu", relu},
+    {"exp", exp},
+    {"log", log},
+    {"sqrt", sqrt},
+    {"tanh", tanh},
+    {"sigmoid", sigmoid},
+    {"add_scalar", add_scalar},
+    {"mul_scalar", mul_scalar},
+    {"rsub_scalar", rsub_scalar},
+    {"rdiv_scalar", rdiv_scalar},
+    {"pow_scalar", pow_scalar},
 
     // reduction
     {"sum", sum},
     {"mean", mean},
     {"max", max},
+    {"argmax", argmax},
+
+    // normalisation and losses
+    {"l2_normalize", l2_normalize},
+    {"l2_normalize_backward", l2_normalize_backward},
+    {"softmax_cross_entropy", softmax_cross_entropy},
+    {"softmax_cross_entropy_backward", softmax_cross_entropy_backward},
+
+    // embedding and sparse gradients
+    {"embedding", embedding},
+    {"embedding_dense_backward", embedding_dense_backward},
+    {"embedding_bag", embedding_bag},
+    {"embedding_bag_backward", embedding_bag_backward},
+    {"coalesce", coalesce},
+    {"scatter_add_rows_", scatter_add_rows_},
+
+    // optimizers
+    {"sgd_", sgd_},
+    {"sgd_rows_", sgd_rows_},
 };
 
 }  // namespace

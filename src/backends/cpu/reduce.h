@@ -1,7 +1,8 @@
 // Reductions over any axes of a strided array.
 //
 // The order in which values combine is fixed by shape and strides: runs of at most kRun elements are accumulated in
-// kLanes lanes that fold pairwise, and the totals of runs combine one after another. Threads never change it.
+// lanes that fold pairwise (src/kernels/lanes.h), and the totals of runs combine one after another. Threads never
+// change it.
 #pragma once
 
 #include <array>
@@ -12,7 +13,6 @@
 
 namespace ferry::cpu_backend {
 
-constexpr int kLanes = 32;
 constexpr std::int64_t kRun = 8192;       // elements in a run along a reduced axis
 constexpr std::int64_t kColumns = 256;    // outputs that are accumulated side by side
 constexpr std::int64_t kColumnRun = 256;  // elements in a run of each

@@ -1,12 +1,14 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/backends/cpu/reduce_loops.cpp"
+#include "src/backends/cpu/simd.h"
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include "src/backends/cpu/simd.h"
 
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/reduce.h"
 #include "src/kernels/convert.h"
+#include "src/kernels/lanes.h"
 #include "src/kernels/reduce.h"
 #include "src/ops/attributes.h"
 
@@ -39,18 +41,10 @@ struct Loops {
 
   template <bool kDense>
   static Lane run(std::int64_t n, const std::byte* x, std::int64_t stride) {
-    Lane lanes[kLanes];
-    for (Lane& value : lanes) value = Op::template identity<Lane>();
     const std::int64_t step = kDense ? std::int64_t{sizeof(T)} : stride;
-    std::int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (int j = 0; j < kLanes; ++j) lanes[j] = Op::combine(lanes[j], lane(x + (i + j) * step));
-    }
-    for (int j = 0; i + j < n; ++j) lanes[j] = Op::combine(lanes[j], lane(x + (i + j) * step));
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int j = 0; j < width; ++j) lanes[j] = Op::combine(lanes[j], lanes[j + width]);
-    }
-    return lanes[0];
+    return kernels::lane_reduce(
+        n, Op::template identity<Lane>(), [](Lane a, Lane b) { return Op::combine(a, b); },
+        [&](std::int64_t i) { return lane(x + i * step); });
   }
 
   static void row(std::int64_t n, const std::byte* x, std::int64_t stride, std::byte* total) {

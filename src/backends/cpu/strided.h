@@ -14,7 +14,7 @@ namespace ferry::cpu_backend {
 // Elements that one task handles; smaller calls run in the calling thread.
 constexpr std::int64_t kElementGrain = 32768;
 
-template <int N>
+template <std::size_t N>
 struct StridedWalk {
   int rank = 0;            // after merging; axis rank - 1 is the inner one
   std::int64_t count = 0;  // elements
@@ -29,15 +29,16 @@ struct StridedWalk {
 };
 
 // The walk over `views`, all of views[0]'s shape.
-template <int N>
+template <std::size_t N>
 StridedWalk<N> make_walk(const std::array<const TensorView*, N>& views);
 
 extern template StridedWalk<1> make_walk<1>(const std::array<const TensorView*, 1>&);
 extern template StridedWalk<2> make_walk<2>(const std::array<const TensorView*, 2>&);
 extern template StridedWalk<3> make_walk<3>(const std::array<const TensorView*, 3>&);
+extern template StridedWalk<4> make_walk<4>(const std::array<const TensorView*, 4>&);
 
 // Calls row(n, pointers) for the elements [begin, end) of the walk, in pieces of n elements along the inner axis.
-template <int N, class Row>
+template <std::size_t N, class Row>
 void walk_range(const StridedWalk<N>& walk, std::int64_t begin, std::int64_t end, const Row& row) {
   const std::int64_t inner = walk.inner();
   const auto inner_strides = walk.inner_strides();
@@ -47,25 +48,25 @@ void walk_range(const StridedWalk<N>& walk, std::int64_t begin, std::int64_t end
   for (int axis = walk.rank - 1; axis >= 0; --axis) {
     index[axis] = rest % walk.extents[axis];
     rest /= walk.extents[axis];
-    for (int i = 0; i < N; ++i) at[i] += index[axis] * walk.strides[axis][i];
+    for (std::size_t i = 0; i < N; ++i) at[i] += index[axis] * walk.strides[axis][i];
   }
   std::int64_t position = walk.rank == 0 ? 0 : index[walk.rank - 1];
   while (begin < end) {
     const std::int64_t n = std::min(inner - position, end - begin);
     row(n, at);
     begin += n;
-    for (int i = 0; i < N; ++i) at[i] -= position * inner_strides[i];
+    for (std::size_t i = 0; i < N; ++i) at[i] -= position * inner_strides[i];
     position = 0;
     for (int axis = walk.rank - 2; axis >= 0; --axis) {
-      for (int i = 0; i < N; ++i) at[i] += walk.strides[axis][i];
+      for (std::size_t i = 0; i < N; ++i) at[i] += walk.strides[axis][i];
       if (++index[axis] < walk.extents[axis]) break;
       index[axis] = 0;
-      for (int i = 0; i < N; ++i) at[i] -= walk.extents[axis] * walk.strides[axis][i];
+      for (std::size_t i = 0; i < N; ++i) at[i] -= walk.extents[axis] * walk.strides[axis][i];
     }
   }
 }
 
-template <int N, class Row>
+template <std::size_t N, class Row>
 void parallel_walk(const StridedWalk<N>& walk, const Row& row) {
   parallel_for(walk.count, kElementGrain,
                [&](std::int64_t begin, std::int64_t end) { walk_range(walk, begin, end, row); });

@@ -1,0 +1,152 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/backends/cpu/sgd.cpp"
+#include "src/backends/cpu/simd.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+
+#include "src/backends/cpu/index_check.h"
+#include "src/backends/cpu/kernel_list.h"
+#include "src/backends/cpu/row_loops.h"
+#include "src/backends/cpu/strided.h"
+#include "src/base/check.h"
+#include "src/kernels/sgd.h"
+#include "src/ops/attributes.h"
+
+#ifndef FERRY_SGD_ROW
+#define FERRY_SGD_ROW
+namespace ferry::cpu_backend {
+
+// A row of each array; steps in elements. velocity: null for none.
+struct SgdRow {
+  std::int64_t length;
+  std::byte *parameter, *velocity;
+  const std::byte* gradient;
+  std::int64_t parameter_step = 1, velocity_step = 1, gradient_step = 1;
+};
+using SgdLoop = void (*)(const ops::SgdAttributes&, const SgdRow&);
+using SgdTable = std::array<SgdLoop, kDTypeCount>;
+
+}  // namespace ferry::cpu_backend
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ferry::cpu_backend::HWY_NAMESPACE {
+
+template <class T, bool kDense>
+void update(const kernels::Sgd<kernels::Compute<T>>& sgd, const SgdRow& row) {
+  using C = kernels::Compute<T>;
+  auto* const p = reinterpret_cast<T*>(row.parameter);
+  auto* const v = reinterpret_cast<T*>(row.velocity);
+  auto* const g = reinterpret_cast<const T*>(row.gradient);
+  const std::int64_t n = row.length, p_step = kDense ? 1 : row.parameter_step, v_step = kDense ? 1 : row.velocity_step,
+                     g_step = kDense ? 1 : row.gradient_step;
+  const auto rule = sgd;  // a copy that the stores below cannot change
+  if (v == nullptr) {
+    FERRY_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) {
+      p[i * p_step] = kernels::store<T>(rule(kernels::load(p[i * p_step]), kernels::load(g[i * g_step])));
+    }
+    return;
+  }
+  FERRY_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) {
+    C velocity = kernels::load(v[i * v_step]);
+    p[i * p_step] = kernels::store<T>(rule(kernels::load(p[i * p_step]), kernels::load(g[i * g_step]), velocity));
+    v[i * v_step] = kernels::store<T>(velocity);
+  }
+}
+
+template <class T>
+void update_row(const ops::SgdAttributes& options, const SgdRow& row) {
+  using C = kernels::Compute<T>;
+  const kernels::Sgd<C> sgd{.rate = static_cast<C>(options.rate),
+                            .momentum = static_cast<C>(options.momentum),
+                            .undampened = static_cast<C>(1 - options.dampening),
+                            .weight_decay = static_cast<C>(options.weight_decay),
+                            .nesterov = options.nesterov,
+                            .first_step = options.first_step};
+  const bool dense = row.parameter_step == 1 && row.velocity_step == 1 && row.gradient_step == 1;
+  dense ? update<T, true>(sgd, row) : update<T, false>(sgd, row);
+}
+
+SgdTable sgd_table() { return {update_row<float>, update_row<double>, update_row<float16>, update_row<bfloat16>}; }
+
+}  // namespace ferry::cpu_backend::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ferry::cpu_backend {
+
+HWY_EXPORT(sgd_table);
+
+namespace {
+
+SgdLoop loop_for(const KernelContext& context, DType dtype) {
+  static const SgdTable table = HWY_DYNAMIC_DISPATCH(sgd_table)();
+  const SgdLoop loop = table[static_cast<std::size_t>(dtype)];
+  FERRY_CHECK(loop != nullptr, InvalidArgument, "{}: no host kernel for {}", context.op, name_of(dtype));
+  return loop;
+}
+
+}  // namespace
+
+void sgd_(const KernelContext& context) {
+  const TensorView &parameter = context.out(0), &gradient = context.in(1);
+  const bool has_velocity = context.has_output(1);
+  const TensorView& velocity = has_velocity ? context.out(1) : parameter;
+  const auto& options = context.attributes.as<ops::SgdAttributes>();
+  const SgdLoop loop = loop_for(context, parameter.dtype);
+  const auto walk = make_walk<3>({&parameter, &gradient, &velocity});
+  const auto strides = walk.inner_strides();
+  const std::int64_t size = size_of(parameter.dtype);
+  parallel_walk(walk, [&](std::int64_t n, const std::array<std::byte*, 3>& at) {
+    loop(options, {.length = n,
+                   .parameter = at[0],
+                   .velocity = has_velocity ? at[2] : nullptr,
+                   .gradient = at[1],
+                   .parameter_step = strides[0] / size,
+                   .velocity_step = strides[2] / size,
+                   .gradient_step = strides[1] / size});
+  });
+}
+
+void sgd_rows_(const KernelContext& context) {
+  constexpr std::int64_t kAhead = 4;
+  const TensorView &parameter = context.out(0), &rows = context.in(1), &values = context.in(2);
+  std::byte* const velocity = context.has_output(1) ? context.out(1).as<std::byte>() : nullptr;
+  const auto& options = context.attributes.as<ops::SgdAttributes>();
+  const SgdLoop loop = loop_for(context, parameter.dtype);
+  check_indices(context, {.name = "rows",
+                          .view = rows,
+                          .bound = parameter.shape[0],
+                          .into = "param",
+                          .shape = parameter.shape,
+                          .lowest = -1});
+  const std::int64_t width = parameter.shape[1], bytes = width * size_of(parameter.dtype), count = rows.numel();
+  const auto prefetch = [&](std::int64_t i) {
+    const std::int64_t row = i < count ? index_at(rows, i) : -1;
+    if (row < 0) return;
+    prefetch_row(parameter.as<std::byte>() + row * bytes, bytes);
+    if (velocity != nullptr) prefetch_row(velocity + row * bytes, bytes);
+  };
+  const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, width));
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < begin + kAhead; ++i) prefetch(i);
+    for (std::int64_t i = begin; i < end; ++i) {
+      prefetch(i + kAhead);
+      const std::int64_t row = index_at(rows, i);
+      if (row < 0) continue;
+      loop(options, {.length = width,
+                     .parameter = parameter.as<std::byte>() + row * bytes,
+                     .velocity = velocity == nullptr ? nullptr : velocity + row * bytes,
+                     .gradient = values.as<std::byte>() + i * bytes});
+    }
+  });
+}
+
+}  // namespace ferry::cpu_backend
+#endif

@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "src/backends/cpu/index_check.h"
+#include "src/backends/cpu/kernel_list.h"
+#include "src/backends/cpu/row_loops.h"
+#include "src/backends/cpu/row_order.h"
+#include "src/backends/cpu/strided.h"
+
+namespace ferry::cpu_backend {
+namespace {
+
+std::int64_t row_grain(std::int64_t width) {
+  return std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, width));
+}
+
+// Calls body(s, rows) for each segment of `order`, rows being where its values lie, in input order.
+template <class Body>
+void for_each_segment(const RowOrder& order, const TensorView& values, const Body& body) {
+  const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
+  parallel_for(static_cast<std::int64_t>(order.rows.size()), row_grain(width),
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<const std::byte*> rows;
+                 for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
+                   rows.clear();
+                   for (auto k = order.first[s]; k < order.first[s + 1]; ++k) {
+                     rows.push_back(values.as<std::byte>() + order.position[static_cast<std::size_t>(k)] * bytes);
+                   }
+                   body(s, std::span<const std::byte* const>(rows));
+                 }
+               });
+}
+
+}  // namespace
+
+void coalesce(const KernelContext& context) {
+  const TensorView &indices = context.in(0), &values = context.in(1), &rows = context.out(0), &sums = context.out(1);
+  const RowLoops& loops = row_loops(values.dtype);
+  const RowOrder order = order_rows(indices);
+  const std::int64_t count = indices.numel(), used = static_cast<std::int64_t>(order.rows.size());
+  const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
+  auto* const out = rows.as<std::int64_t>();
+  std::copy(order.rows.begin(), order.rows.end(), out);
+  std::fill(out + used, out + count, -1);
+  for_each_segment(order, values, [&](std::size_t s, std::span<const std::byte* const> from) {
+    std::byte* const to = sums.as<std::byte>() + static_cast<std::int64_t>(s) * bytes;
+    if (from.size() == 1) {
+      std::memcpy(to, from[0], static_cast<std::size_t>(bytes));
+    } else {
+      loops.sum(width, to, nullptr, from.data(), static_cast<std::int64_t>(from.size()), 1);
+    }
+  });
+  if (used < count)
+    std::memset(sums.as<std::byte>() + used * bytes, 0, static_cast<std::size_t>((count - used) * bytes));
+}
+
+void scatter_add_rows_(const KernelContext& context) {
+  const TensorView &indices = context.in(1), &values = context.in(2), &dense = context.out();
+  check_indices(
+      context,
+      {.name = "rows", .view = indices, .bound = dense.shape[0], .into = "dense", .shape = dense.shape, .lowest = -1});
+  const RowLoops& loops = row_loops(values.dtype);
+  const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
+  const RowOrder order = order_rows(indices);
+  for_each_segment(order, values, [&](std::size_t s, std::span<const std::byte* const> from) {
+    std::byte* const to = dense.as<std::byte>() + order.rows[s] * bytes;
+    loops.sum(width, to, to, from.data(), static_cast<std::int64_t>(from.size()), 1);
+  });
+}
+
+}  // namespace ferry::cpu_backend
