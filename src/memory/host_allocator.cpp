@@ -21,9 +21,14 @@ void* allocate_small(std::size_t size) {
   return std::aligned_alloc(kAlignment, (size + kAlignment - 1) & ~(kAlignment - 1));
 }
 void free_small(void* data) { std::free(data); }
+void return_unused_small() {}
 #else
 void* allocate_small(std::size_t size) { return scalable_aligned_malloc(size, kAlignment); }
 void free_small(void* data) { scalable_aligned_free(data); }
+void return_unused_small() {
+  scalable_free(scalable_malloc(1));  // the command crashes in a process that never allocated (oneTBB 2021.8)
+  scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
+}
 #endif
 
 void raise(std::atomic<std::int64_t>& peak, Bytes to) {
@@ -79,7 +84,7 @@ void HostAllocator::deallocate(const Allocation& allocation) noexcept {
 
 void HostAllocator::empty_cache() {
   large_.empty_cache();
-  scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
+  return_unused_small();
 }
 
 AllocatorStats HostAllocator::stats() const {

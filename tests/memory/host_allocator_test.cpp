@@ -64,6 +64,8 @@ TEST(HostAllocator, TimingOnlyModeTakesEveryBlockFromTheDriver) {
   EXPECT_EQ(driver.calls, 1);
   EXPECT_EQ(allocator.stats().allocated, Bytes{4});
   allocator.deallocate(small);
+  allocator.empty_cache();
+  EXPECT_TRUE(driver.device.empty());
 }
 
 TEST(HostAllocator, FailuresOfTheDriverAreOutOfMemory) {
