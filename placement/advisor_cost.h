@@ -1,0 +1,58 @@
+// What a copy or an op would cost elsewhere, estimated from what the same trace measured.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "src/trace/trace.h"
+
+namespace ferry::placement {
+
+// Host time blocked by an implicit copy. Transfers are fitted as latency + size × rate over the blocking copies of the
+// same direction; draining is their mean. A direction never measured is taken as the other one, and without any as
+// 10 us + 6 GB/s, a pageable copy over PCIe 3.0 x16.
+class CopyCost {
+ public:
+  explicit CopyCost(const trace::Trace& trace);
+
+  // Zero for a copy that does not block: host→device in staged mode.
+  Nanoseconds blocked(Device from, Device to, Bytes size) const;
+  bool blocks(Device from, Device to) const { return synchronous_ || (from.is_gpu() && to.is_cpu()); }
+
+ private:
+  struct Line {
+    double latency = 10'000, per_byte = 1 / 6.0;  // ns
+    double drain = 0;                             // ns
+  };
+  bool synchronous_;
+  Line to_device_, to_host_;
+};
+
+// Time of an op: measured where it ran. On the other kind of device by the same op's time there if the trace has it
+// (scaled by bytes), else max(flops / rate, bytes / rate) + fixed, with the rates of that kind of device in this trace,
+// else, conservatively: CPU 20 GFLOP/s, 5 GB/s, 2 us; GPU 1 TFLOP/s, 100 GB/s, 10 us.
+class OpCost {
+ public:
+  explicit OpCost(const trace::Trace& trace);
+
+  Nanoseconds measured(trace::OpIndex op) const { return measured_[static_cast<std::size_t>(op)]; }
+  Nanoseconds on(trace::OpIndex op, Device device) const;
+
+ private:
+  struct Rate {
+    double flops_per_ns, bytes_per_ns, fixed;
+  };
+  struct SameOp {
+    double time = 0, bytes = 0;
+    std::int64_t calls = 0;
+  };
+  void fit(DeviceType type, Rate& rate) const;
+
+  const trace::Trace& trace_;
+  std::vector<Nanoseconds> measured_;
+  std::map<std::pair<trace::StringIndex, DeviceType>, SameOp> same_op_;
+  Rate cpu_{20, 5, 2'000}, gpu_{1'000, 100, 10'000};
+};
+
+}  // namespace ferry::placement

@@ -1,0 +1,106 @@
+// Replays where a trace's tensors were valid, under a changed placement of some ops.
+//
+// A tensor may be valid on several devices at once. A read elsewhere is one copy, after which the tensor is valid there
+// too; a write leaves it valid only where the op ran; host arguments are read and written in host memory wherever the
+// op runs. Tensors do not affect each other, so that only those of the moved ops are replayed.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "placement/advisor_cost.h"
+#include "src/trace/trace.h"
+
+namespace ferry::placement {
+
+using GroupIndex = std::int32_t;
+
+// The calls of one op at one line (and module path): what a DeviceGuard moves together.
+struct Group {
+  trace::StringIndex op = -1, scope = -1;
+  trace::SiteIndex site = -1;
+  Device device{};
+  bool movable = true;  // the program places it: no backward, optimizer or rule-placed op, no fetch
+  bool has_gpu_kernel = true;
+  std::vector<trace::OpIndex> ops{};
+  std::vector<GroupIndex> followers{};  // placed where this one is: its backward ops
+  GroupIndex leader = -1;               // of a follower
+};
+
+struct Change {
+  Device device{};
+  std::vector<GroupIndex> groups{};  // sorted
+  auto operator<=>(const Change&) const = default;
+};
+
+struct CopyCount {
+  std::int64_t calls = 0, blocking = 0;
+};
+
+// The difference that a change makes.
+struct Outcome {
+  std::map<std::pair<Device, Device>, CopyCount> removed{}, added{};  // implicit copies; explicit ones when added
+  std::int64_t hotspot_removed = 0;                                   // of the hotspot's copies
+  Nanoseconds blocked_saved{};
+  Nanoseconds compute_added{};  // by the groups that get slower; those that get faster are no argument
+  bool fits = true;             // in the device's memory
+  Nanoseconds net() const { return blocked_saved - compute_added; }
+};
+
+// Refers to the trace: it must outlive this.
+class Replay {
+ public:
+  explicit Replay(const trace::Trace& trace);
+
+  const std::vector<Group>& groups() const { return groups_; }
+  bool can_move(GroupIndex group, Device device) const;
+  Outcome evaluate(const Change& change, const trace::Hotspot& hotspot) const;
+
+  // Groups whose tensors or ops the hotspot's copies are about: its op, the tensors' producers and readers.
+  std::vector<GroupIndex> groups_around(const trace::Hotspot& hotspot) const;
+  // Producers of what the group reads and readers of what it writes, host arguments aside.
+  std::vector<GroupIndex> neighbours(GroupIndex group) const;
+
+ private:
+  // A read, a write, or both, of one tensor by an op; or an explicit copy without an op.
+  struct Use {
+    trace::OpIndex op = -1;
+    trace::OpIndex order = 0;  // op, or for an explicit copy the op that follows it
+    std::int64_t copy = -1;    // recorded copy of this read; -1: none
+    Device explicit_to{};      // where an explicit copy went
+    bool read = false, write = false;
+    bool host = false;
+    bool explicit_copy = false;
+  };
+  using Direction = std::optional<std::pair<Device, Device>>;
+
+  void make_groups();
+  void link_followers();
+  void make_uses();
+  void match_copies();
+  GroupIndex leader_of(const Group& follower, GroupIndex index) const;
+  // What would have to move so that this op does.
+  GroupIndex mover_of(trace::OpIndex op) const;
+  GroupIndex group_of(trace::OpIndex op) const { return group_of_[static_cast<std::size_t>(op)]; }
+  GroupIndex producer_of(trace::TensorIndex tensor) const;
+  Device place_of(const Use& use, const Change* change) const;
+  Device first_home(const std::vector<Use>& uses) const;
+  std::vector<Direction> copies_of(trace::TensorIndex tensor, const Change* change) const;
+  void compare(trace::TensorIndex tensor, const Change& change, const trace::Hotspot& hotspot, Outcome& outcome) const;
+  bool in_hotspot(const trace::CopyRecord& copy, const trace::Hotspot& hotspot) const;
+  std::vector<GroupIndex> with_followers(const Change& change) const;
+  bool fits(const std::vector<GroupIndex>& groups, Device device) const;
+
+  const trace::Trace& trace_;
+  CopyCost copy_cost_;
+  OpCost op_cost_;
+  std::vector<Group> groups_;
+  std::vector<GroupIndex> group_of_;
+  std::vector<std::vector<Use>> uses_;  // by tensor, in order of time
+};
+
+}  // namespace ferry::placement
