@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 CHECKER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_includes.py"
+sys.dont_write_bytecode = True  # the sources stay as they are
 spec = importlib.util.spec_from_file_location("check_includes", CHECKER)
 check_includes = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(check_includes)
