@@ -10,6 +10,8 @@
 #include "src/backends/cpu/float_views.h"
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/parallel.h"
+#include "src/kernels/convert.h"
+#include "src/kernels/functor.h"
 #include "src/ops/attributes.h"
 
 namespace ferry::cpu_backend {
@@ -59,10 +61,10 @@ void for_each_piece(const Pieces& pieces, const Body& body) {
 Vector read(const KernelContext& context, const TensorView& view, std::int64_t channels, double fallback) {
   Vector values(static_cast<std::size_t>(channels), fallback);
   if (!view.given) return values;
-  visit_types<float, double>(context, view.dtype, [&](auto tag) {
+  visit_floats(context, view.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::int64_t c = 0; c < channels; ++c) {
-      values[static_cast<std::size_t>(c)] = static_cast<double>(view.as<const T>()[c * view.strides[0]]);
+      values[static_cast<std::size_t>(c)] = static_cast<double>(kernels::load(view.as<const T>()[c * view.strides[0]]));
     }
   });
   return values;
@@ -70,10 +72,10 @@ Vector read(const KernelContext& context, const TensorView& view, std::int64_t c
 
 void write(const KernelContext& context, const Vector& values, const TensorView& view) {
   if (!view.given) return;
-  visit_types<float, double>(context, view.dtype, [&](auto tag) {
+  visit_floats(context, view.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::size_t c = 0; c < values.size(); ++c) {
-      view.as<T>()[static_cast<std::int64_t>(c) * view.strides[0]] = static_cast<T>(values[c]);
+      view.as<T>()[static_cast<std::int64_t>(c) * view.strides[0]] = kernels::convert<T>(values[c]);
     }
   });
 }
@@ -295,8 +297,8 @@ void running_average_(const KernelContext& context) {
     mean[c] += a.momentum * (batch_mean[c] - mean[c]);
     var[c] += a.momentum * (batch_var - var[c]);
   }
-  write(context, mean, context.in(0));
-  write(context, var, context.in(1));
+  write(context, mean, context.out(0));
+  write(context, var, context.out(1));
 }
 
 }  // namespace ferry::cpu_backend

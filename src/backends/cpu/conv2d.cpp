@@ -154,7 +154,11 @@ bool conv2d_with_dnn(std::string_view op, const Conv2dArguments& p) {
   const dnn::TeamScope team(flops(p));
   const ops::Conv2dAttributes& a = p.attributes;
   dnn::Key key(kConvKey);
-  key.add(static_cast<std::int64_t>(p.product)).add(p.x).add(p.w).add(p.y).add(p.bias.given ? 1 : 0);
+  key.add(static_cast<std::int64_t>(p.product))
+      .add(p.x)
+      .add(p.w)
+      .add(p.y)
+      .add(p.bias.given ? static_cast<std::int64_t>(p.bias.dtype) : -1);
   key.add(a.stride).add(a.padding).add(a.dilation).add(a.groups);
   dnn::Plan& plan = dnn::plans().get(key, [&] { return make_conv2d(op, p); });
   if (!plan.supported()) return false;

@@ -25,7 +25,7 @@ memory::desc describe(const MatmulProblem& problem, const Steps& steps, std::int
   return {{batch, rows, columns}, type, memory::dims{step, steps.row, steps.column}};
 }
 
-dnn::Plan make_matmul(const MatmulProblem& problem, DType dtype, bool bias) {
+dnn::Plan make_matmul(const MatmulProblem& problem, DType dtype, const TensorView& bias) {
   const memory::data_type type = dnn::data_type(dtype);
   const memory::desc a = describe(problem, problem.a, problem.m, problem.k, type);
   const memory::desc b = describe(problem, problem.b, problem.k, problem.n, type);
@@ -33,35 +33,35 @@ dnn::Plan make_matmul(const MatmulProblem& problem, DType dtype, bool bias) {
   std::vector<dnn::Plan::Argument> arguments = {{DNNL_ARG_SRC, Direction::in, a, a},
                                                 {DNNL_ARG_WEIGHTS, Direction::in, b, b},
                                                 {DNNL_ARG_DST, Direction::out, y, y}};
-  if (!bias) {
+  if (!bias.given) {
     const dnnl::matmul::primitive_desc description({a, b, y}, dnn::user_scratchpad(), dnn::engine());
     return {dnnl::matmul(description), description.scratchpad_desc(), arguments};
   }
-  const memory::desc row({1, problem.n}, type, memory::dims{problem.n, 1});
+  const memory::desc row({1, problem.n}, dnn::data_type(bias.dtype), memory::dims{problem.n, 1});
   arguments.push_back({DNNL_ARG_BIAS, Direction::in, row, row});
   const dnnl::matmul::primitive_desc description({a, b, row, y}, dnn::user_scratchpad(), dnn::engine());
   return {dnnl::matmul(description), description.scratchpad_desc(), arguments};
 }
 
-dnn::Plan& matmul_plan(std::string_view op, const MatmulProblem& problem, DType dtype, bool bias) {
+dnn::Plan& matmul_plan(std::string_view op, const MatmulProblem& problem, DType dtype, const TensorView& bias) {
   dnn::Key key(kMatmulKey);
-  key.add(static_cast<std::int64_t>(dtype) * 2 + (bias ? 1 : 0));
+  key.add(static_cast<std::int64_t>(dtype)).add(bias.given ? static_cast<std::int64_t>(bias.dtype) : -1);
   for (const std::int64_t extent : {problem.batch, problem.m, problem.n, problem.k}) key.add(extent);
   for (const Steps& steps : {problem.a, problem.b}) key.add(steps.batch).add(steps.row).add(steps.column);
   return dnn::plans().get(key, [&] { return dnn::make_plan(op, [&] { return make_matmul(problem, dtype, bias); }); });
 }
 
 // False where oneDNN has no primitive for the dtype on this CPU.
-bool multiply_with_dnn(std::string_view op, const BatchedMatmul& matmul, DType dtype, void* bias) {
+bool multiply_with_dnn(std::string_view op, const BatchedMatmul& matmul, DType dtype, const TensorView& bias) {
   const dnn::TeamScope team(matmul.problem.flops());
-  dnn::Plan& plan = matmul_plan(op, matmul.problem, dtype, bias != nullptr);
+  dnn::Plan& plan = matmul_plan(op, matmul.problem, dtype, bias);
   if (!plan.supported()) return false;
   const std::int64_t size = size_of(dtype);
   for (std::int64_t i = 0; i < matmul.outer.size(); ++i) {
     const BatchAxes::Axis at = matmul.outer.offsets(i);
     void* const data[] = {const_cast<std::byte*>(matmul.a + at.a * size),
-                          const_cast<std::byte*>(matmul.b + at.b * size), matmul.y + at.y * size, bias};
-    plan.run(op, std::span(data).first(bias != nullptr ? 4 : 3));
+                          const_cast<std::byte*>(matmul.b + at.b * size), matmul.y + at.y * size, bias.data};
+    plan.run(op, std::span(data).first(bias.given ? 4 : 3));
   }
   return true;
 }
@@ -101,18 +101,23 @@ void multiply_f64(const MatmulProblem& p, const double* a, const double* b, cons
 }
 
 // A product over no elements: zeros, or the bias.
-void fill_rows(const TensorView& y, const void* bias) {
-  const auto row = static_cast<std::size_t>(y.shape.back() * size_of(y.dtype));
-  for (std::int64_t i = 0; i < y.numel() / y.shape.back(); ++i) {
-    std::byte* const to = y.as<std::byte>() + static_cast<std::size_t>(i) * row;
-    bias != nullptr ? static_cast<void>(std::memcpy(to, bias, row)) : static_cast<void>(std::memset(to, 0, row));
+void fill_rows(const KernelContext& context, const TensorView& bias) {
+  const TensorView& y = context.out();
+  if (!bias.given) {
+    std::memset(y.data, 0, static_cast<std::size_t>(y.numel() * size_of(y.dtype)));
+    return;
   }
+  TensorView rows = bias;
+  rows.shape = y.shape;
+  rows.strides = {0, bias.strides[0]};
+  convert(context.op, rows, y);
 }
 
-void multiply(const KernelContext& context, Kernel self, const TensorView& a, const TensorView& b, void* bias) {
+void multiply(const KernelContext& context, Kernel self, const TensorView& a, const TensorView& b,
+              const TensorView& bias) {
   const TensorView& y = context.out();
   if (y.numel() == 0) return;
-  if (a.shape.back() == 0) return fill_rows(y, bias);
+  if (a.shape.back() == 0) return fill_rows(context, bias);
   if (y.dtype == DType::f16) return run_in_f32(context, self);
   FERRY_CHECK(is_floating(y.dtype), InvalidArgument, "{}: there is no kernel for {}", context.op, name_of(y.dtype));
   const BatchedMatmul matmul = prepare_matmul(context.op, a, b, y);
@@ -123,20 +128,20 @@ void multiply(const KernelContext& context, Kernel self, const TensorView& a, co
   for (std::int64_t i = 0; i < matmul.outer.size(); ++i) {
     const BatchAxes::Axis at = matmul.outer.offsets(i);
     multiply_f64(matmul.problem, reinterpret_cast<const double*>(matmul.a) + at.a,
-                 reinterpret_cast<const double*>(matmul.b) + at.b, static_cast<const double*>(bias),
+                 reinterpret_cast<const double*>(matmul.b) + at.b, bias.as<const double>(),
                  reinterpret_cast<double*>(matmul.y) + at.y);
   }
 }
 
 }  // namespace
 
-void matmul(const KernelContext& context) { multiply(context, matmul, context.in(0), context.in(1), nullptr); }
+void matmul(const KernelContext& context) { multiply(context, matmul, context.in(0), context.in(1), {}); }
 
 void linear(const KernelContext& context) {
   TensorView transposed = context.in(1);
   std::swap(transposed.shape[0], transposed.shape[1]);
   std::swap(transposed.strides[0], transposed.strides[1]);
-  multiply(context, linear, context.in(0), transposed, context.has_input(2) ? context.in(2).data : nullptr);
+  multiply(context, linear, context.in(0), transposed, context.has_input(2) ? context.in(2) : TensorView{});
 }
 
 }  // namespace ferry::cpu_backend
