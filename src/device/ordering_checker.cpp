@@ -234,22 +234,23 @@ void OrderingChecker::allocated(int driver, const void* pointer, std::int64_t si
   const std::lock_guard lock(state_->mutex);
   const Address begin = begin_of(pointer), end = begin + static_cast<Address>(size);
   const int owner = stream.value < 0 ? kHost : state_->actor_of(driver, stream);
-  VectorClock known = state_->host();
-  known.merge(state_->clock_of(owner));
+  const VectorClock& host = state_->host();
+  const VectorClock& known = state_->clock_of(owner);  // and all that the host knows
 
   // Work of the owner's stream that the host has not seen the end of still orders other streams' use of the range.
   std::optional<Access> last;
   const auto consider = [&](const Access& access, bool wrote) {
+    if (access.before(host)) return;
     if (!access.before(known)) {
       state_->fail_conflict(access, wrote, owner, "its next owner", {pointer, size, true});
     }
-    if (!access.before(state_->host())) last = access;
+    last = access;
   };
   for (auto range = state_->ranges.begin_of(begin); range != state_->ranges.end() && range->first < end; ++range) {
     consider(range->second.write, true);
     for (const Access& read : range->second.reads) consider(read, false);
   }
-  const Access write = last ? Access{owner, state_->clock_of(owner)[owner], last->label} : Access{};
+  const Access write = last ? Access{owner, known[owner], last->label} : Access{};
   state_->ranges.replace(begin, end, false, write);
 }
 
