@@ -13,9 +13,9 @@
 
 namespace ferry::cpu_backend {
 
-constexpr std::int64_t kRun = 8192;       // elements in a run along a reduced axis
-constexpr std::int64_t kColumns = 256;    // outputs that are accumulated side by side
-constexpr std::int64_t kColumnRun = 256;  // elements in a run of each
+constexpr std::int64_t kRun = 2048;      // elements in a run along a reduced axis
+constexpr std::int64_t kColumns = 256;   // outputs that are accumulated side by side
+constexpr std::int64_t kColumnRun = 64;  // elements in a run of each
 
 // Loops for one dtype. A total is 8 bytes whatever the dtype.
 struct ReduceLoops {
