@@ -16,6 +16,24 @@ std::size_t display_width(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
 }
 
+std::string_view cause_text(trace::PlacementCause cause) {
+  switch (cause) {
+    case trace::PlacementCause::default_device:
+      return "the default device";
+    case trace::PlacementCause::guard:
+      return "as a DeviceGuard says";
+    case trace::PlacementCause::placement_file:
+      return "as the placement file says";
+    case trace::PlacementCause::op_rule:
+      return "by the op's own rule";
+    case trace::PlacementCause::fallback:
+      return "for want of a kernel on the device asked for";
+    case trace::PlacementCause::inherited:
+      return "where its forward op or parameter is";
+  }
+  return "";
+}
+
 constexpr std::string_view kSortNames[] = {"default", "total", "calls", "max", "min", "ave"};
 
 }  // namespace
@@ -73,22 +91,14 @@ std::string counted(std::int64_t count, std::string_view singular, std::string_v
   return fmt::format("{} {}", count, count == 1 ? singular : plural);
 }
 
-std::string_view cause_text(trace::PlacementCause cause) {
-  switch (cause) {
-    case trace::PlacementCause::default_device:
-      return "it is the default device";
-    case trace::PlacementCause::guard:
-      return "a DeviceGuard says so";
-    case trace::PlacementCause::placement_file:
-      return "the placement file says so";
-    case trace::PlacementCause::op_rule:
-      return "the op's own rule says so";
-    case trace::PlacementCause::fallback:
-      return "the op has no kernel on the device asked for";
-    case trace::PlacementCause::inherited:
-      return "its forward op or parameter is there";
+std::string placement_text(const trace::Trace& trace, const trace::Hotspot& hotspot) {
+  const Placement placement = placement_of(trace, hotspot);
+  const std::string where = placement.device.is_cpu() ? "the CPU" : to_string(placement.device);
+  std::string text = fmt::format("{} ran on {}, {}", trace.string(hotspot.op_name), where, cause_text(placement.cause));
+  if (placement.device != hotspot.to) {
+    text += fmt::format(", and reads {} in host memory", tensor_text(trace, hotspot.tensor));
   }
-  return "";
+  return text;
 }
 
 std::string_view sort_text(SortKey sort) {

@@ -23,8 +23,8 @@ std::string tensor_text(const trace::Trace& trace, trace::TensorIndex tensor);
 // "10 synchronous copies", "1 synchronous copy"
 std::string counted(std::int64_t count, std::string_view singular, std::string_view plural);
 
-// Completes "slice ran on gpu:0: …".
-std::string_view cause_text(trace::PlacementCause cause);
+// "crop ran on gpu:0, the default device, and reads slice_0 in host memory": why the copies of a hotspot went there.
+std::string placement_text(const trace::Trace& trace, const trace::Hotspot& hotspot);
 // Completes "Sorted by …": "total time in descending order in the same thread".
 std::string_view sort_text(SortKey sort);
 

@@ -74,7 +74,8 @@ function bytes(count) {
   return (unit ? count.toFixed(2) : count) + " " + units[unit];
 }
 const place = item => item.file ? `${item.file}:${item.line}` : "unknown line";
-const device = name => name === "cpu" ? "CPU" : name.toUpperCase();
+const gpus = report.memory.filter(m => m.device !== "cpu").length;
+const device = name => name === "cpu" ? "CPU" : gpus > 1 ? name.toUpperCase() : "GPU";
 function section(title, ...children) { main.append(node("h2", {}, title), ...children); }
 // Columns whose header begins with "<" hold text.
 function table(headers, rows) {
@@ -112,8 +113,7 @@ function finding(item, index) {
       `${device(item.to)} of ${item.variable || "a tensor"}, ${bytes(item.bytes)} in all. Host blocked for ` +
       `${ms(item.blocked_ns)} ms (${share(ratio(item.blocked_ns))} of the total time): draining ` +
       `${ms(item.drain_ns)} ms, copying ${ms(item.transfer_ns)} ms.`),
-    node("p", { class: "soft" }, `${item.op} ran on ${device(item.to)}: ${item.cause}.` +
-      (item.scope ? ` Scope: ${item.scope}.` : "")));
+    node("p", { class: "soft" }, item.placement + "." + (item.scope ? ` Scope: ${item.scope}.` : "")));
   if (!item.advice.length) card.append(node("p", { class: "soft" }, "No change of placement would save host time here."));
   item.advice.forEach((a, i) => card.append(node("p", { class: "change" }, (i ? "Or: " : "Change: ") + a.text + ".")));
   return card;
@@ -177,7 +177,7 @@ function timeline() {
         if (a + w < left || a > left + width()) continue;
         g.fillStyle = span.s ? colors.sync : colors[kinds[span.k]];
         g.fillRect(a, track.top + span.level * row, w > 3 ? w - 0.5 : w, row - 2);
-        if (w > 34) {
+        if (w > 28 && g.measureText(span.n).width + 10 < Math.max(w, 90)) {
           g.fillStyle = kinds[span.k] === "scope" ? style("text") : "#10141a";
           g.save();
           g.beginPath();

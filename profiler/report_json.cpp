@@ -79,7 +79,7 @@ json finding_json(const trace::Trace& trace, const trace::Hotspot& finding) {
               {"bytes", finding.size.count},
               {"from", to_string(finding.from)},
               {"to", to_string(finding.to)},
-              {"cause", cause_text(placement_of(trace, finding))},
+              {"placement", placement_text(trace, finding)},
               {"blocked_ns", finding.blocked.count()},
               {"drain_ns", finding.drain.count()},
               {"transfer_ns", finding.transfer.count()},

@@ -87,8 +87,7 @@ std::string finding_text(const trace::Trace& trace, const Summary& summary, cons
   text += fmt::format("   Host blocked for {} ms ({} of the total time): draining {} ms, copying {} ms\n",
                       milliseconds(finding.blocked), percent(summary.ratio(finding.blocked)),
                       milliseconds(finding.drain), milliseconds(finding.transfer));
-  text += fmt::format("   {} ran on {}: {}\n", op, finding.to.is_cpu() ? "the CPU" : to_string(finding.to),
-                      cause_text(placement_of(trace, finding)));
+  text += fmt::format("   {}\n", placement_text(trace, finding));
   if (finding.advice.empty()) text += "   No change of placement would save host time here.\n";
   for (std::size_t i = 0; i < finding.advice.size(); ++i) {
     text += fmt::format("   {}: {}\n", i == 0 ? "Change" : "Or", finding.advice[i].text);

@@ -145,14 +145,14 @@ Summary summarize(const trace::Trace& trace, const ReportOptions& options) {
   return summary;
 }
 
-trace::PlacementCause placement_of(const trace::Trace& trace, const trace::Hotspot& hotspot) {
+Placement placement_of(const trace::Trace& trace, const trace::Hotspot& hotspot) {
   for (const trace::CopyRecord& copy : trace.copies) {
     if (copy.synchronous && copy.op_name == hotspot.op_name && copy.site == hotspot.site && copy.from == hotspot.from &&
         copy.to == hotspot.to) {
-      return copy.placement;
+      return {copy.op >= 0 ? trace.ops[static_cast<std::size_t>(copy.op)].device : copy.to, copy.placement};
     }
   }
-  return trace::PlacementCause::default_device;
+  return {hotspot.to, trace::PlacementCause::default_device};
 }
 
 std::string device_label(const trace::Trace& trace, Device device) {

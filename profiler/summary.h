@@ -84,8 +84,12 @@ struct Summary {
 
 Summary summarize(const trace::Trace& trace, const ReportOptions& options);
 
-// Why the op of a hotspot ran where it did.
-trace::PlacementCause placement_of(const trace::Trace& trace, const trace::Hotspot& hotspot);
+// Where the op of a hotspot ran, and why. An op on a GPU copies to the CPU what it reads in host memory.
+struct Placement {
+  Device device{};
+  trace::PlacementCause cause = trace::PlacementCause::default_device;
+};
+Placement placement_of(const trace::Trace& trace, const trace::Hotspot& hotspot);
 
 // "CPU", "GPU"; "GPU:1" where the trace has several GPUs.
 std::string device_label(const trace::Trace& trace, Device device);

@@ -229,6 +229,9 @@ TEST(Report, RanksHotspotsAndSplitsTheirWait) {
   const std::vector<trace::Hotspot> two = find_hotspots(shape_slice_crop());
   ASSERT_EQ(two.size(), 2u);
   EXPECT_GE(two[0].blocked, two[1].blocked);
+  EXPECT_EQ(placement_text(shape_slice_crop(), two[0]),
+            "crop ran on gpu:0, the default device, and reads slice_0 in host memory");
+  EXPECT_EQ(placement_text(shape_slice_crop(), two[1]), "slice ran on gpu:0, the default device");
 }
 
 TEST(Report, ListsExplicitReadsApartAndTimingOnlyReads) {
