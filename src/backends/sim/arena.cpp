@@ -21,8 +21,7 @@ namespace ferry::sim {
 namespace {
 
 constexpr std::int64_t kAlignment = 512;
-constexpr std::int64_t kGuard =
-    4096;  // poisoned behind an allocation; the whole arena would cost an eighth of its size
+constexpr std::int64_t kGuard = 4096;  // behind an allocation, where it ends at memory never used
 constexpr int kFreedByte = 0xFF;
 
 }  // namespace
@@ -36,11 +35,12 @@ Arena::Arena(Bytes capacity, bool accessible)
                                   to_string(capacity_), std::strerror(code)),
                       code);
   }
+  forbidden_end_ = base_;
   insert_free(base_, capacity_.count);
 }
 
 Arena::~Arena() {
-  ASAN_UNPOISON_MEMORY_REGION(base_, static_cast<std::size_t>(capacity_.count));
+  allow_access(base_, capacity_.count);
   unmap_pages(base_, capacity_.count);
 }
 
@@ -53,9 +53,8 @@ void* Arena::allocate(Bytes size) {
   erase_free(free_by_address_.find(begin));
   if (available > needed) insert_free(begin + needed, available - needed);
   blocks_.emplace(begin, Block{needed, size.count});
-  ASAN_UNPOISON_MEMORY_REGION(begin, static_cast<std::size_t>(size.count));
-  const std::int64_t guard = needed - size.count + std::min(available - needed, kGuard);
-  ASAN_POISON_MEMORY_REGION(begin + size.count, static_cast<std::size_t>(guard));
+  allow_access(begin, size.count);
+  forbid_access(begin + size.count, needed - size.count + std::min(available - needed, kGuard));
   return begin;
 }
 
@@ -106,9 +105,20 @@ void Arena::erase_free(std::map<Address, std::int64_t>::iterator range) {
 
 void Arena::clear_contents(Address begin, std::int64_t size) {
   if (!accessible_) return;
-  ASAN_UNPOISON_MEMORY_REGION(begin, static_cast<std::size_t>(size));
+  allow_access(begin, size);
   discard(begin, size, kHugePage, kFreedByte);
+  forbid_access(begin, size);
+}
+
+void Arena::allow_access(Address begin, std::int64_t size) {
+  const std::int64_t forbidden = std::min(size, forbidden_end_ - begin);
+  if (forbidden > 0) ASAN_UNPOISON_MEMORY_REGION(begin, static_cast<std::size_t>(forbidden));
+}
+
+void Arena::forbid_access(Address begin, std::int64_t size) {
+  if (!accessible_ || size == 0) return;
   ASAN_POISON_MEMORY_REGION(begin, static_cast<std::size_t>(size));
+  forbidden_end_ = std::max(forbidden_end_, begin + size);
 }
 
 }  // namespace ferry::sim
