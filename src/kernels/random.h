@@ -13,6 +13,10 @@ namespace ferry::kernels {
 
 constexpr std::int64_t kPhiloxBatch = 64;
 
+constexpr int kPhiloxRounds = 10;
+constexpr std::uint32_t kPhiloxFactor0 = 0xD2511F53u, kPhiloxFactor1 = 0xCD9E8D57u;  // of the counter's words
+constexpr std::uint32_t kPhiloxStep0 = 0x9E3779B9u, kPhiloxStep1 = 0xBB67AE85u;      // of the key's
+
 struct PhiloxWords {
   std::uint32_t word[4];
 };
@@ -20,17 +24,14 @@ struct PhiloxWords {
 FERRY_FUNCTOR PhiloxWords philox(std::uint64_t seed, std::uint32_t counter_low, std::uint32_t counter_high) {
   std::uint32_t c0 = counter_low, c1 = counter_high, c2 = 0, c3 = 0;
   auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 10
-#endif
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0, p1 = std::uint64_t{0xCD9E8D57u} * c2;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const std::uint64_t p0 = std::uint64_t{kPhiloxFactor0} * c0, p1 = std::uint64_t{kPhiloxFactor1} * c2;
     c0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
     c1 = static_cast<std::uint32_t>(p1);
     c2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c3 = static_cast<std::uint32_t>(p0);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+    k0 += kPhiloxStep0;
+    k1 += kPhiloxStep1;
   }
   return {{c0, c1, c2, c3}};
 }

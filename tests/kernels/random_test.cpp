@@ -25,6 +25,22 @@ TEST(Philox, GivesThePublishedWords) {
   EXPECT_EQ(words[3], 0x9b00dbd8u);
 }
 
+// The vector form against the scalar one, for every place of a batch and a counter past 32 bits.
+TEST(Philox, TheKernelDrawsTheSameWords) {
+  for (const std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{1} << 30}) {
+    const std::uint64_t seed = 0x123456789abcdef0u;
+    const Array y = drawn("uniform", DType::f32, 256, {.seed = seed, .offset = batch * 256});
+    for (std::uint64_t c = 0; c < 64; ++c) {
+      const std::uint64_t counter = batch * 64 + c;
+      const auto [words] =
+          kernels::philox(seed, static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32));
+      for (std::uint64_t w = 0; w < 4; ++w) {
+        ASSERT_EQ(y.get(static_cast<std::int64_t>(w * 64 + c)), kernels::unit_float(words[w]));
+      }
+    }
+  }
+}
+
 TEST(Random, AnElementDependsOnSeedAndPlaceOnly) {
   for (const char* op : {"uniform", "normal"}) {
     for (const DType dtype : kFloats) {

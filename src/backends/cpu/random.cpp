@@ -14,21 +14,76 @@
 #include "src/kernels/random.h"
 #include "src/ops/attributes.h"
 
+#ifndef FERRY_RANDOM_BATCHES
+#define FERRY_RANDOM_BATCHES
+namespace ferry::cpu_backend {
+
+template <class C>
+using Batch = void (*)(std::uint64_t seed, std::uint64_t batch, C a, C b, C last, C* to);
+
+struct FloatBatches {
+  Batch<float> uniform, normal;
+};
+
+}  // namespace ferry::cpu_backend
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace ferry::cpu_backend::HWY_NAMESPACE {
 
 using kernels::kPhiloxBatch;
 
-// The words of batch `batch`, by word and counter.
+// The words of batch `batch`, by word and counter; as kernels::philox gives them.
+#if HWY_TARGET == HWY_SCALAR
 inline void philox_batch(std::uint64_t seed, std::uint64_t batch, std::uint32_t (&words)[4][kPhiloxBatch]) {
   const std::uint64_t first = batch * kPhiloxBatch;
-  const auto low = static_cast<std::uint32_t>(first), high = static_cast<std::uint32_t>(first >> 32);
-  FERRY_INDEPENDENT
   for (std::uint32_t i = 0; i < kPhiloxBatch; ++i) {
-    const kernels::PhiloxWords drawn = kernels::philox(seed, low + i, high);
-    for (int w = 0; w < 4; ++w) words[w][i] = drawn.word[w];
+    const auto [drawn] =
+        kernels::philox(seed, static_cast<std::uint32_t>(first) + i, static_cast<std::uint32_t>(first >> 32));
+    for (int w = 0; w < 4; ++w) words[w][i] = drawn[w];
   }
 }
+#else
+namespace hn = hwy::HWY_NAMESPACE;
+using Lanes = hn::ScalableTag<std::uint32_t>;
+
+// Both halves of the 64-bit products a * factor. The compiler's own choice is the slow 64-bit multiplication.
+HWY_INLINE void multiply(hn::Vec<Lanes> a, std::uint32_t factor, hn::Vec<Lanes>& high, hn::Vec<Lanes>& low) {
+  const Lanes tag;
+  const hn::RepartitionToWide<Lanes> wide;
+  const auto b = hn::Set(tag, factor);
+  const auto even = hn::MulEven(a, b);
+  const auto odd = hn::MulEven(hn::BitCast(tag, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
+  high = hn::OddEven(hn::BitCast(tag, odd), hn::BitCast(tag, hn::ShiftRight<32>(even)));
+  low = hn::OddEven(hn::BitCast(tag, hn::ShiftLeft<32>(odd)), hn::BitCast(tag, even));
+}
+
+HWY_INLINE void philox_batch(std::uint64_t seed, std::uint64_t batch, std::uint32_t (&words)[4][kPhiloxBatch]) {
+  const Lanes tag;
+  const std::uint64_t first = batch * kPhiloxBatch;
+  for (std::size_t i = 0; i < kPhiloxBatch; i += hn::Lanes(tag)) {
+    auto c0 = hn::Iota(tag, static_cast<std::uint32_t>(first + i)),
+         c1 = hn::Set(tag, static_cast<std::uint32_t>(first >> 32));
+    auto c2 = hn::Zero(tag), c3 = hn::Zero(tag);
+    auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+    for (int round = 0; round < kernels::kPhiloxRounds; ++round) {
+      auto high0 = c0, low0 = c0, high1 = c2, low1 = c2;
+      multiply(c0, kernels::kPhiloxFactor0, high0, low0);
+      multiply(c2, kernels::kPhiloxFactor1, high1, low1);
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(tag, k0));
+      c1 = low1;
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(tag, k1));
+      c3 = low0;
+      k0 += kernels::kPhiloxStep0;
+      k1 += kernels::kPhiloxStep1;
+    }
+    hn::Store(c0, tag, &words[0][i]);
+    hn::Store(c1, tag, &words[1][i]);
+    hn::Store(c2, tag, &words[2][i]);
+    hn::Store(c3, tag, &words[3][i]);
+  }
+}
+#endif
 
 // 4 * kPhiloxBatch elements low + u * scale, at most `last`.
 void uniform_batch(std::uint64_t seed, std::uint64_t batch, float low, float scale, float last, float* to) {
@@ -58,21 +113,25 @@ void normal_batch(std::uint64_t seed, std::uint64_t batch, float mean, float dev
   }
 }
 
+FloatBatches float_batches() { return {uniform_batch, normal_batch}; }
+
 }  // namespace ferry::cpu_backend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ferry::cpu_backend {
 
-HWY_EXPORT(uniform_batch);
-HWY_EXPORT(normal_batch);
+HWY_EXPORT(float_batches);
 
 namespace {
 
 using kernels::kPhiloxBatch;
 
-template <class C>
-using Batch = void (*)(std::uint64_t seed, std::uint64_t batch, C a, C b, C last, C* to);
+// The loops themselves, not the dispatcher's entry that looks for the processor's features at each call.
+const FloatBatches& batches() {
+  static const FloatBatches chosen = HWY_DYNAMIC_DISPATCH(float_batches)();
+  return chosen;
+}
 
 // Double takes two words an element.
 void uniform_batch_f64(std::uint64_t seed, std::uint64_t batch, double low, double scale, double last, double* to) {
@@ -166,12 +225,12 @@ void generate(const KernelContext& context, Batch<float> batch, Batch<double> ba
 
 void uniform(const KernelContext& context) {
   const auto& attributes = context.attributes.as<ops::RandomAttributes>();
-  generate(context, HWY_DYNAMIC_DISPATCH(uniform_batch), uniform_batch_f64, attributes.high - attributes.low);
+  generate(context, batches().uniform, uniform_batch_f64, attributes.high - attributes.low);
 }
 
 void normal(const KernelContext& context) {
   const auto& attributes = context.attributes.as<ops::RandomAttributes>();
-  generate(context, HWY_DYNAMIC_DISPATCH(normal_batch), normal_batch_f64, attributes.high);
+  generate(context, batches().normal, normal_batch_f64, attributes.high);
 }
 
 }  // namespace ferry::cpu_backend
