@@ -94,7 +94,9 @@ void Sgd::set_state(const std::vector<nn::NamedTensor>& state) {
       if (entry.name != fmt::format("velocity.{}", i)) continue;
       FERRY_CHECK(entry.tensor.shape() == slots_[i].parameter.shape(), ShapeError, "Sgd: {} is {}, its parameter {}",
                   entry.name, describe(entry.tensor), describe(slots_[i].parameter));
-      slots_[i].velocity = entry.tensor;
+      slots_[i].velocity =
+          named(entry.tensor.to(slots_[i].parameter.device()), slots_[i].parameter.name() + ".velocity");
+      slots_[i].fresh = false;
     }
   }
 }

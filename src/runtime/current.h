@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <ferry/runtime.h>
+#include "src/memory/host_allocator.h"
 #include "src/runtime/builtin_backends.h"
 
 namespace ferry {
@@ -12,7 +13,8 @@ namespace ferry {
 // default.
 std::shared_ptr<RuntimeCore> exchange_current_core(std::shared_ptr<RuntimeCore> core);
 
-// A Runtime whose drivers are wrapped: tests inject faults with it.
-std::unique_ptr<Runtime> make_runtime(RuntimeOptions options, const DriverDecorator& decorate);
+// A Runtime whose drivers are wrapped and whose host memory can be refused: tests inject faults with it.
+std::unique_ptr<Runtime> make_runtime(RuntimeOptions options, const DriverDecorator& decorate,
+                                      HostAllocatorOptions host_memory = {});
 
 }  // namespace ferry

@@ -83,7 +83,7 @@ std::string Profiler::report_json() {
 
 void Profiler::write_trace(std::ostream& out) {
   stop();
-  out << trace::to_json(state_->finished()).dump() << '\n';
+  trace::write_json(state_->finished(), out);
 }
 
 void Profiler::write_chrome_trace(std::ostream& out) {

@@ -14,8 +14,9 @@ Runtime::~Runtime() {
   if (current_core() == core_) exchange_current_core(std::move(previous_));
 }
 
-std::unique_ptr<Runtime> make_runtime(RuntimeOptions options, const DriverDecorator& decorate) {
-  return std::make_unique<Runtime>(std::make_shared<RuntimeCore>(std::move(options), decorate));
+std::unique_ptr<Runtime> make_runtime(RuntimeOptions options, const DriverDecorator& decorate,
+                                      HostAllocatorOptions host_memory) {
+  return std::make_unique<Runtime>(std::make_shared<RuntimeCore>(std::move(options), decorate, std::move(host_memory)));
 }
 
 std::vector<DeviceDescription> Runtime::devices() const {

@@ -5,7 +5,6 @@
 
 #include "src/base/check.h"
 #include "src/memory/caching_allocator.h"
-#include "src/memory/host_allocator.h"
 #include "src/ops/op_list.h"
 
 namespace ferry {
@@ -39,13 +38,14 @@ std::vector<Kernel> kernels_by_slot(const Driver& driver) {
   return kernels;
 }
 
-std::unique_ptr<DeviceContext> make_context(Device device, std::unique_ptr<Driver> driver) {
+std::unique_ptr<DeviceContext> make_context(Device device, std::unique_ptr<Driver> driver,
+                                            HostAllocatorOptions host_memory) {
   auto context = std::make_unique<DeviceContext>();
   context->device = device;
   context->driver = std::move(driver);
   context->kernels = kernels_by_slot(*context->driver);
   if (device.is_cpu()) {
-    context->allocator = std::make_unique<HostAllocator>(*context->driver);
+    context->allocator = std::make_unique<HostAllocator>(*context->driver, std::move(host_memory));
     return context;
   }
   context->allocator = std::make_unique<CachingAllocator>(*context->driver);
@@ -85,7 +85,8 @@ DeviceContext::~DeviceContext() {
   if (device_to_host.value != 0) driver->destroy_stream(device_to_host);
 }
 
-RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate) : options_(std::move(options)) {
+RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate, HostAllocatorOptions host_memory)
+    : options_(std::move(options)) {
   if (options_.check_ordering || environment_flag("FERRY_CHECK_ORDER")) checker_ = std::make_shared<OrderingChecker>();
   logs_copies_ = environment_lists("FERRY_LOG", "copies");
   random_seed_ = options_.seed;
@@ -99,10 +100,10 @@ RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate
   const auto wrapped = [&](std::unique_ptr<Driver> driver, Device device) {
     return decorate ? decorate(std::move(driver), device) : std::move(driver);
   };
-  devices_.push_back(make_context(cpu::device, wrapped(std::move(backends.cpu), cpu::device)));
+  devices_.push_back(make_context(cpu::device, wrapped(std::move(backends.cpu), cpu::device), std::move(host_memory)));
   for (std::unique_ptr<Driver>& gpu : backends.gpus) {
     const Device device{DeviceType::gpu, static_cast<std::int8_t>(devices_.size() - 1)};
-    devices_.push_back(make_context(device, wrapped(std::move(gpu), device)));
+    devices_.push_back(make_context(device, wrapped(std::move(gpu), device), {}));
   }
   default_device_ = devices_.size() > 1 ? gpu::device : cpu::device;
 }

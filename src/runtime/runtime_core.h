@@ -15,6 +15,7 @@
 #include "src/device/driver.h"
 #include "src/device/ordering_checker.h"
 #include "src/memory/allocator.h"
+#include "src/memory/host_allocator.h"
 #include "src/memory/pinned_pool.h"
 #include "src/memory/staging_ring.h"
 #include "src/ops/op_schema.h"
@@ -49,7 +50,7 @@ struct DeviceContext {
 class RuntimeCore final : public StorageOwner, public std::enable_shared_from_this<RuntimeCore> {
  public:
   // Throws: as Runtime's constructor.
-  RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate);
+  RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate, HostAllocatorOptions host_memory = {});
   ~RuntimeCore() override;
 
   const RuntimeOptions& options() const { return options_; }

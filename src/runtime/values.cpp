@@ -90,6 +90,19 @@ std::vector<std::int64_t> read_integers(RuntimeCore& core, const TensorImpl& ten
   return values;
 }
 
+std::span<const std::byte> host_bytes(const Tensor& tensor, std::string_view action, std::source_location where) {
+  RuntimeCore& core = core_of(tensor);
+  FERRY_CHECK(core.options().values, InvalidArgument, "{}: '{}' has no values in timing-only mode", action,
+              tensor.name());
+  FERRY_CHECK(tensor.device().is_cpu() && tensor.is_contiguous(), InvalidArgument,
+              "{}: '{}' ({}) must be contiguous and on the CPU", action, tensor.name(), describe(tensor));
+  const CopyReason reason{action, where, trace::CopyCause::fetch};
+  const Replica& replica = bring(core, *tensor.impl(), cpu::device, reason);
+  check_host_read(core, replica, reason);
+  const auto* data = static_cast<const std::byte*>(replica.allocation.data);
+  return {data + tensor.impl()->offset * size_of(tensor.dtype()), static_cast<std::size_t>(tensor.nbytes().count)};
+}
+
 void Tensor::fetch(void* destination, DType expected, Where where) const {
   FERRY_CHECK(dtype() == expected, InvalidArgument, "to_vector: '{}' is {}, not {}; convert it with .to(dtype)", name(),
               describe(*this), name_of(expected));

@@ -1,0 +1,12 @@
+// A command of the `ferry` program: one file each, one line in main.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace ferry::cli {
+
+// Adds the command to `app`; its callback runs it. Throws from the callback: ferry::Error for bad input.
+void add_devices_command(CLI::App& app);
+void add_report_command(CLI::App& app);
+
+}  // namespace ferry::cli
