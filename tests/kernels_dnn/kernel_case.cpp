@@ -6,7 +6,6 @@
 namespace ferry::test {
 namespace {
 
-constexpr std::size_t kGuard = 64;
 constexpr std::byte kUntouched{0xa5};
 
 template <class T>

@@ -3,10 +3,9 @@
 #include "src/backends/cpu/simd.h"
 
 #include <hwy/foreach_target.h>
-
 #include <hwy/highway.h>
+
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "src/backends/cpu/batch_norm.h"

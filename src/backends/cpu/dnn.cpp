@@ -56,6 +56,10 @@ dnnl::stream& thread_stream() {
   return stream;
 }
 
+void bind(std::string_view op, const dnnl::memory& memory, void* data) {
+  check(op, dnnl_memory_set_data_handle(memory.get(), data));
+}
+
 }  // namespace
 
 const dnnl::engine& engine() {
@@ -156,14 +160,13 @@ Plan::Plan(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpa
 
 void Plan::execute(std::string_view op, const dnnl::primitive& primitive,
                    std::span<const dnnl_exec_arg_t> arguments) const {
-  const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), thread_stream().get(),
-                                                      static_cast<int>(arguments.size()), arguments.data());
-  if (status != dnnl_success) throw_error(op, "could not execute a primitive", status);
+  check(op, dnnl_primitive_execute(primitive.get(), thread_stream().get(), static_cast<int>(arguments.size()),
+                                   arguments.data()));
 }
 
 void Plan::reorder(std::string_view op, const Reorder& step, void* data) const {
   const bool in = step.direction == Direction::in;
-  step.given.set_data_handle(data);
+  bind(op, step.given, data);
   const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, (in ? step.given : step.wanted).get()},
                                        {DNNL_ARG_TO, (in ? step.wanted : step.given).get()},
                                        {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
@@ -172,10 +175,10 @@ void Plan::reorder(std::string_view op, const Reorder& step, void* data) const {
 
 void Plan::run(std::string_view op, std::span<void* const> data) {
   std::byte* const buffer = work_buffer(Buffer::primitive, buffer_size_);
-  scratchpad_.set_data_handle(buffer + scratchpad_offset_);
-  for (const Reorder& step : reorders_) step.wanted.set_data_handle(buffer + step.offset);
+  bind(op, scratchpad_, buffer + scratchpad_offset_);
+  for (const Reorder& step : reorders_) bind(op, step.wanted, buffer + step.offset);
   for (std::size_t i = 0; i < memories_.size(); ++i) {
-    if (!reordered_[i]) memories_[i].set_data_handle(data[i]);
+    if (!reordered_[i]) bind(op, memories_[i], data[i]);
   }
   for (const Reorder& step : reorders_) {
     if (step.direction == Direction::in) reorder(op, step, data[step.argument]);

@@ -26,18 +26,13 @@ const dnnl::engine& engine();
 // Requires: a float type other than f64.
 dnnl::memory::data_type data_type(DType type);
 
-// Throws: DeviceError naming the op and oneDNN's status.
+// Every oneDNN error becomes a DeviceError that names the op: those of calls that throw by way of make_plan(), those
+// of calls that return a status by way of check().
 [[noreturn]] void throw_error(std::string_view op, const char* what, dnnl_status_t status);
-
-// FERRY_DNNL(op, expression): the expression's value; an error of oneDNN becomes a DeviceError that names the op.
-#define FERRY_DNNL(op, ...)                                                   \
-  [&]() -> decltype(auto) {                                                   \
-    try {                                                                     \
-      return __VA_ARGS__;                                                     \
-    } catch (const dnnl::error& error) {                                      \
-      ::ferry::cpu_backend::dnn::throw_error(op, error.what(), error.status); \
-    }                                                                         \
-  }()
+inline void check(std::string_view op, dnnl_status_t status) {
+  if (status != dnnl_success) [[unlikely]]
+    throw_error(op, "could not run a primitive", status);
+}
 
 // Which of a thread's buffers; all may be in use at once.
 enum class Buffer : std::uint8_t { primitive, operand, conversion };
