@@ -31,7 +31,7 @@ std::vector<std::string> ops_of(const trace::Trace& trace, const trace::Advice& 
   return ops;
 }
 
-const trace::Hotspot& hotspot_at(const trace::Trace& trace, const std::vector<trace::Hotspot>& hotspots, int line) {
+trace::Hotspot hotspot_at(const trace::Trace& trace, const std::vector<trace::Hotspot>& hotspots, int line) {
   for (const trace::Hotspot& hotspot : hotspots) {
     if (trace.sites[static_cast<std::size_t>(hotspot.site)].line == line) return hotspot;
   }
@@ -204,7 +204,8 @@ TEST(Advisor, DoesNotMoveToTheGpuWhatDoesNotFitThere) {
     }
     trace::Trace trace = builder.build();
     trace.devices[1].capacity = capacity;
-    for (const trace::Advice& advice : advised(trace).at(0).advice) {
+    const std::vector<trace::Hotspot> hotspots = advised(trace);
+    for (const trace::Advice& advice : hotspots.at(0).advice) {
       if (advice.device == gpu::device) return true;
     }
     return false;
@@ -296,7 +297,9 @@ TEST(Advisor, BackwardOpsMoveWithTheirForwardOp) {
                 .phase = trace::Phase::backward});
   }
   const trace::Trace trace = builder.build();
-  for (const trace::Hotspot& hotspot : advised(trace)) {
+  const std::vector<trace::Hotspot> hotspots = advised(trace);
+  ASSERT_FALSE(hotspots.empty());
+  for (const trace::Hotspot& hotspot : hotspots) {
     ASSERT_FALSE(hotspot.advice.empty()) << trace.string(hotspot.op_name);
     EXPECT_THAT(ops_of(trace, hotspot.advice[0]), ElementsAre("tanh"));
     // x → tanh, y → loss and gradient → tanh_backward.
