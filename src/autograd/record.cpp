@@ -49,6 +49,8 @@ std::shared_ptr<Node> make_node(const ops::OpSchema& schema, ops::TensorPointers
     node->edges[i] = edge_to(tensor);
     input.needs_gradient = static_cast<bool>(node->edges[i]);
     if (ops::has(schema.saved_inputs, i)) input.saved = save(tensor);
+    // The call has overwritten what it read: backward must not take the new elements for the old ones.
+    if (ops::has(schema.mutates, i)) --input.saved.version;
   }
   node->sequence = next_sequence();
   node->device = outputs[0].device();
@@ -88,13 +90,19 @@ void record_in_graph(const OpSchema& schema, TensorPointers inputs, const Attrib
   }
 }
 
-void check_in_place(const OpSchema& schema, const Tensor& target) {
-  if (!target.defined() || !target.impl()->requires_grad()) return;
-  FERRY_CHECK(!target.is_leaf(), InvalidArgument,
+void check_in_place(const OpSchema& schema, TensorPointers inputs) {
+  const Tensor& target = *inputs[0];
+  if (!target.defined()) return;
+  bool in_graph = false;
+  for (const Tensor* input : inputs) in_graph = in_graph || (input->defined() && input->impl()->requires_grad());
+  if (!in_graph) return;
+  FERRY_CHECK(!target.is_leaf() || !target.requires_grad(), InvalidArgument,
               "{}: '{}' is a leaf that requires grad; change it inside a NoGrad scope", schema.name, target.name());
-  FERRY_CHECK(!target.impl()->is_view, InvalidArgument,
-              "{}: '{}' is a view in the graph; write in place inside a NoGrad scope, or use the out-of-place op",
-              schema.name, target.name());
+  FERRY_CHECK(
+      !target.impl()->is_view, InvalidArgument,
+      "{}: '{}' is a view, whose base would not know the gradient; write in place inside a NoGrad scope, or use "
+      "the out-of-place op",
+      schema.name, target.name());
 }
 
 }  // namespace ops

@@ -144,8 +144,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, cons
   if (!options.training) {
     return ops::invoke(ops::kBatchNormInference, {&x, &gamma, &beta, &running_mean, &running_var}, attributes, where);
   }
-  FERRY_CHECK(running_mean.defined() == running_var.defined(), InvalidArgument,
-              "batch_norm: running_mean and running_var must be given together");
+  ops::located("batch_norm", where, [&] {
+    FERRY_CHECK(running_mean.defined() == running_var.defined(), InvalidArgument,
+                "batch_norm: running_mean and running_var must be given together");
+  });
   Tensor outputs[3];
   const Tensor* inputs[] = {&x, &gamma, &beta};
   ops::invoke(ops::kBatchNorm, inputs, attributes, where, outputs);

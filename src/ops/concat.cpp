@@ -46,14 +46,17 @@ const OpSchema kConcat{.name = "concat",
 namespace ferry {
 
 Tensor concat(const std::vector<Tensor>& xs, int axis, Where where) {
-  FERRY_CHECK(!xs.empty(), InvalidArgument, "concat: needs at least one tensor");
   std::vector<const Tensor*> inputs;
-  for (const Tensor& x : xs) {
-    FERRY_CHECK(x.defined(), InvalidArgument, "concat: xs[{}] is an undefined tensor", inputs.size());
-    inputs.push_back(&x);
-  }
+  const int wrapped = ops::located("concat", where, [&] {
+    FERRY_CHECK(!xs.empty(), InvalidArgument, "concat: needs at least one tensor");
+    for (const Tensor& x : xs) {
+      FERRY_CHECK(x.defined(), InvalidArgument, "concat: xs[{}] is an undefined tensor", inputs.size());
+      inputs.push_back(&x);
+    }
+    return ops::wrap_axis("concat", axis, xs[0].rank());
+  });
   Tensor y;
-  const ops::AxisAttributes attributes{ops::wrap_axis("concat", axis, xs[0].rank())};
+  const ops::AxisAttributes attributes{wrapped};
   ops::invoke(ops::kConcat, inputs, attributes, where, {&y, 1});
   return y;
 }

@@ -64,8 +64,12 @@ Tensor full(const Shape& shape, double value, DType dtype, Where where) {
 }
 Tensor zeros(const Shape& shape, DType dtype, Where where) { return full(shape, 0, dtype, where); }
 Tensor ones(const Shape& shape, DType dtype, Where where) { return full(shape, 1, dtype, where); }
-Tensor zeros_like(const Tensor& x, Where where) { return full(x.shape(), 0, x.dtype(), where); }
-Tensor ones_like(const Tensor& x, Where where) { return full(x.shape(), 1, x.dtype(), where); }
+Tensor zeros_like(const Tensor& x, Where where) {
+  return ops::located("zeros_like", x, where, [&] { return full(x.shape(), 0, x.dtype(), where); });
+}
+Tensor ones_like(const Tensor& x, Where where) {
+  return ops::located("ones_like", x, where, [&] { return full(x.shape(), 1, x.dtype(), where); });
+}
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, Where where) {
   return ops::random(ops::kUniform, shape, low, high, dtype, where);
@@ -75,8 +79,10 @@ Tensor normal(const Shape& shape, double mean, double stddev, DType dtype, Where
 }
 
 Tensor arange(double start, double stop, double step, DType dtype, Where where) {
-  FERRY_CHECK(step != 0 && std::isfinite((stop - start) / step), InvalidArgument,
-              "arange: start {}, stop {}, step {} give no finite range", start, stop, step);
+  ops::located("arange", where, [&] {
+    FERRY_CHECK(step != 0 && std::isfinite((stop - start) / step), InvalidArgument,
+                "arange: start {}, stop {}, step {} give no finite range", start, stop, step);
+  });
   const auto count = static_cast<std::int64_t>(std::max(0.0, std::ceil((stop - start) / step)));
   return ops::invoke(ops::kArange, {}, ops::ArangeAttributes{start, step, {{count}, dtype}}, where);
 }

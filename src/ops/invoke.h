@@ -4,6 +4,7 @@
 
 #include <source_location>
 #include <span>
+#include <string_view>
 
 #include "src/ops/op_schema.h"
 
@@ -31,11 +32,36 @@ Tensor invoke_view(const OpSchema& schema, const Tensor& x, const Attributes& at
 // x's elements in new memory on another device; x itself when it lives there.
 Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, Where where);
 
+// Throws: InvalidArgument.
+void require_defined(std::string_view op, const Tensor& x);
+
+// Rethrows the ferry::Error being handled, with op and source line.
+[[noreturn]] void rethrow_located(std::string_view op, Where where);
+
+// Runs `body`, which checks what a caller passed before an op is invoked: its errors name op and source line.
+template <class F>
+auto located(std::string_view op, Where where, F&& body) {
+  try {
+    return body();
+  } catch (const Error&) {
+    rethrow_located(op, where);
+  }
+}
+
+// The same for a body that needs x. Throws: InvalidArgument for an undefined x.
+template <class F>
+auto located(std::string_view op, const Tensor& x, Where where, F&& body) {
+  return located(op, where, [&] {
+    require_defined(op, x);
+    return body();
+  });
+}
+
 // Adds the call to the graph when an input requires grad and grad is enabled.
 void record_in_graph(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
                      std::span<Tensor> outputs);
-// Throws unless in-place writes to `target` may go on: not on a leaf that requires grad, or a view in the graph, while
-// grad is enabled.
-void check_in_place(const OpSchema& schema, const Tensor& target);
+// Throws unless a write to the first input may go on while grad is enabled: not on a leaf that requires grad, nor into
+// a view when it or what is written requires grad, for the view's base would not know.
+void check_in_place(const OpSchema& schema, TensorPointers inputs);
 
 }  // namespace ferry::ops

@@ -1,5 +1,4 @@
 #include <ferry/ops.h>
-#include "src/base/check.h"
 #include "src/ops/attributes.h"
 #include "src/ops/gradient.h"
 #include "src/ops/invoke.h"
@@ -50,8 +49,9 @@ const OpSchema kL2NormalizeBackward{.name = "l2_normalize_backward",
 namespace ferry {
 
 Tensor l2_normalize(const Tensor& x, int axis, double epsilon, Where where) {
-  FERRY_CHECK(x.defined(), InvalidArgument, "l2_normalize: argument 'x' is an undefined tensor");
-  const ops::L2NormalizeAttributes attributes{ops::wrap_axis("l2_normalize", axis, x.rank()), epsilon};
+  const int wrapped =
+      ops::located("l2_normalize", x, where, [&] { return ops::wrap_axis("l2_normalize", axis, x.rank()); });
+  const ops::L2NormalizeAttributes attributes{wrapped, epsilon};
   Tensor outputs[2];
   const Tensor* inputs[] = {&x};
   ops::invoke(ops::kL2Normalize, inputs, attributes, where, outputs);

@@ -90,8 +90,9 @@ namespace ferry {
 Tensor matmul(const Tensor& a, const Tensor& b, Where where) { return ops::invoke(ops::kMatmul, {&a, &b}, {}, where); }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
-  FERRY_CHECK(x.defined() && x.rank() >= 1, ShapeError, "linear: argument 'x' is {}; it needs at least 1 axis",
-              describe(x));
+  ops::located("linear", x, where, [&] {
+    FERRY_CHECK(x.rank() >= 1, ShapeError, "linear: argument 'x' is {}; it needs at least 1 axis", describe(x));
+  });
   if (x.rank() == 2) return ops::invoke(ops::kLinear, {&x, &weight, &bias}, {}, where);
   const std::int64_t features = x.shape().back();
   const Tensor rows = reshape(x, {features == 0 ? 0 : x.numel() / features, features}, where);

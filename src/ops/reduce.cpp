@@ -81,9 +81,11 @@ void infer_argmax(InferContext& context) {
 
 // x reduced over `axes`, with those axes dropped unless keepdim.
 Tensor reduce(const OpSchema& schema, const Tensor& x, const std::vector<int>& axes, bool keepdim, Where where) {
-  FERRY_CHECK(x.defined(), InvalidArgument, "{}: argument 'x' is an undefined tensor", schema.name);
-  Dims reduced = Dims::filled(x.rank(), axes.empty() ? 1 : 0);
-  for (const int axis : axes) reduced[wrap_axis(schema.name, axis, x.rank())] = 1;
+  const Dims reduced = located(schema.name, x, where, [&] {
+    Dims flags = Dims::filled(x.rank(), axes.empty() ? 1 : 0);
+    for (const int axis : axes) flags[wrap_axis(schema.name, axis, x.rank())] = 1;
+    return flags;
+  });
   const Tensor y = invoke(schema, {&x}, ReduceAttributes{reduced}, where);
   if (keepdim) return y;
   Shape shape;
@@ -133,8 +135,7 @@ Tensor max(const Tensor& x, const std::vector<int>& axes, bool keepdim, Where wh
 }
 
 Tensor argmax(const Tensor& x, int axis, Where where) {
-  FERRY_CHECK(x.defined(), InvalidArgument, "argmax: argument 'x' is an undefined tensor");
-  const int wrapped = ops::wrap_axis("argmax", axis, x.rank());
+  const int wrapped = ops::located("argmax", x, where, [&] { return ops::wrap_axis("argmax", axis, x.rank()); });
   const Tensor y = ops::invoke(ops::kArgmax, {&x}, ops::AxisAttributes{wrapped}, where);
   return select(y, wrapped, 0, where);
 }

@@ -22,8 +22,11 @@ std::pair<SliceAttributes, Shape> resolve(const InferContext& context, const Sli
   const Shape& from = context.shape(0);
   SliceAttributes resolved{Dims::filled(from.rank(), 0), Dims::filled(from.rank(), 1)};
   Shape shape = from;
+  std::uint32_t seen = 0;
   for (int i = 0; i < request.axes.rank(); ++i) {
     const int axis = wrap_axis(context.schema.name, static_cast<int>(request.axes[i]), from.rank());
+    FERRY_CHECK(((seen >> axis) & 1u) == 0, InvalidArgument, "{}: axis {} stands twice", context.schema.name, axis);
+    seen |= 1u << axis;
     const std::int64_t extent = from[axis], step = request.steps[i];
     const auto clamped = [&](std::int64_t at) {
       return std::clamp<std::int64_t>(at < 0 ? at + extent : at, 0, extent);
@@ -153,8 +156,10 @@ Tensor slice(const Tensor& x, const std::vector<int>& axes, const std::vector<st
              const std::vector<std::int64_t>& ends, const std::vector<std::int64_t>& steps, Where where) {
   const bool counts_agree =
       starts.size() == axes.size() && ends.size() == axes.size() && (steps.empty() || steps.size() == axes.size());
-  FERRY_CHECK(counts_agree, InvalidArgument, "slice: {} axes, {} starts, {} ends and {} steps; counts must agree",
-              axes.size(), starts.size(), ends.size(), steps.size());
+  ops::located("slice", where, [&] {
+    FERRY_CHECK(counts_agree, InvalidArgument, "slice: {} axes, {} starts, {} ends and {} steps; counts must agree",
+                axes.size(), starts.size(), ends.size(), steps.size());
+  });
   const Dims step = steps.empty() ? Dims::filled(static_cast<int>(axes.size()), 1) : dims_of(steps);
   return ops::invoke(ops::kSlice, {&x}, ops::SliceBounds{dims_of(axes), dims_of(starts), dims_of(ends), step}, where);
 }

@@ -102,84 +102,97 @@ const OpSchema kExpand{
 namespace ferry {
 
 Tensor reshape(const Tensor& x, const Shape& shape, Where where) {
-  FERRY_CHECK(x.defined(), InvalidArgument, "reshape: argument 'x' is an undefined tensor");
-  const Shape target = ops::resolved_shape(x, shape);
-  if (target == x.shape()) return x;
-  Strides strides;
-  if (ops::strides_under(x.shape(), x.strides(), target, strides)) {
-    return ops::invoke_view(ops::kReshape, x, {}, target, strides, x.impl()->offset, where);
-  }
-  const Tensor dense = x.contiguous(where);
-  return ops::invoke_view(ops::kReshape, dense, {}, target, contiguous_strides(target), dense.impl()->offset, where);
+  return ops::located("reshape", x, where, [&]() -> Tensor {
+    const Shape target = ops::resolved_shape(x, shape);
+    if (target == x.shape()) return x;
+    Strides strides;
+    if (ops::strides_under(x.shape(), x.strides(), target, strides)) {
+      return ops::invoke_view(ops::kReshape, x, {}, target, strides, x.impl()->offset, where);
+    }
+    const Tensor dense = x.contiguous(where);
+    return ops::invoke_view(ops::kReshape, dense, {}, target, contiguous_strides(target), dense.impl()->offset, where);
+  });
 }
 
 Tensor flatten(const Tensor& x, int first_axis, Where where) {
-  Shape shape;
-  const int first = x.rank() == 0 ? 0 : ops::wrap_axis("flatten", first_axis, x.rank());
-  for (int i = 0; i < first; ++i) shape.push_back(x.shape()[i]);
-  std::int64_t rest = 1;
-  for (int i = first; i < x.rank(); ++i) rest *= x.shape()[i];
-  shape.push_back(rest);
-  return reshape(x, shape, where);
+  return ops::located("flatten", x, where, [&]() -> Tensor {
+    Shape shape;
+    const int first = x.rank() == 0 ? 0 : ops::wrap_axis("flatten", first_axis, x.rank());
+    for (int i = 0; i < first; ++i) shape.push_back(x.shape()[i]);
+    std::int64_t rest = 1;
+    for (int i = first; i < x.rank(); ++i) rest *= x.shape()[i];
+    shape.push_back(rest);
+    return reshape(x, shape, where);
+  });
 }
 
 Tensor permute(const Tensor& x, const std::vector<int>& axes, Where where) {
-  FERRY_CHECK(static_cast<int>(axes.size()) == x.rank(), InvalidArgument, "permute: {} axes for {}", axes.size(),
-              describe(x));
-  Dims order, shape, strides;
-  std::uint32_t seen = 0;
-  for (const int axis : axes) {
-    const int wrapped = ops::wrap_axis("permute", axis, x.rank());
-    FERRY_CHECK(((seen >> wrapped) & 1u) == 0, InvalidArgument, "permute: axis {} stands twice", axis);
-    seen |= 1u << wrapped;
-    order.push_back(wrapped);
-    shape.push_back(x.shape()[wrapped]);
-    strides.push_back(x.strides()[wrapped]);
-  }
-  return ops::invoke_view(ops::kPermute, x, ops::PermuteAttributes{order}, shape, strides, x.impl()->offset, where);
+  return ops::located("permute", x, where, [&]() -> Tensor {
+    FERRY_CHECK(static_cast<int>(axes.size()) == x.rank(), InvalidArgument, "permute: {} axes for {}", axes.size(),
+                describe(x));
+    Dims order, shape, strides;
+    std::uint32_t seen = 0;
+    for (const int axis : axes) {
+      const int wrapped = ops::wrap_axis("permute", axis, x.rank());
+      FERRY_CHECK(((seen >> wrapped) & 1u) == 0, InvalidArgument, "permute: axis {} stands twice", axis);
+      seen |= 1u << wrapped;
+      order.push_back(wrapped);
+      shape.push_back(x.shape()[wrapped]);
+      strides.push_back(x.strides()[wrapped]);
+    }
+    return ops::invoke_view(ops::kPermute, x, ops::PermuteAttributes{order}, shape, strides, x.impl()->offset, where);
+  });
 }
 
 Tensor transpose(const Tensor& x, int axis0, int axis1, Where where) {
-  std::vector<int> axes(static_cast<std::size_t>(x.rank()));
-  for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int>(i);
-  std::swap(axes[static_cast<std::size_t>(ops::wrap_axis("transpose", axis0, x.rank()))],
-            axes[static_cast<std::size_t>(ops::wrap_axis("transpose", axis1, x.rank()))]);
-  return permute(x, axes, where);
+  return ops::located("transpose", x, where, [&]() -> Tensor {
+    std::vector<int> axes(static_cast<std::size_t>(x.rank()));
+    for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int>(i);
+    std::swap(axes[static_cast<std::size_t>(ops::wrap_axis("transpose", axis0, x.rank()))],
+              axes[static_cast<std::size_t>(ops::wrap_axis("transpose", axis1, x.rank()))]);
+    return permute(x, axes, where);
+  });
 }
 
 Tensor narrow(const Tensor& x, int axis, std::int64_t start, std::int64_t length, Where where) {
-  const int wrapped = ops::wrap_axis("narrow", axis, x.rank());
-  FERRY_CHECK(start >= 0 && length >= 0 && start + length <= x.shape()[wrapped], InvalidArgument,
-              "narrow: [{}, {}) is outside axis {} of {}", start, start + length, wrapped, describe(x));
-  Shape shape = x.shape();
-  shape[wrapped] = length;
-  ops::SliceAttributes attributes{Dims::filled(x.rank(), 0), Dims::filled(x.rank(), 1)};
-  attributes.starts[wrapped] = start;
-  const std::int64_t offset = x.impl()->offset + start * x.strides()[wrapped];
-  return ops::invoke_view(ops::kNarrow, x, attributes, shape, x.strides(), offset, where);
+  return ops::located("narrow", x, where, [&]() -> Tensor {
+    const int wrapped = ops::wrap_axis("narrow", axis, x.rank());
+    FERRY_CHECK(start >= 0 && length >= 0 && start + length <= x.shape()[wrapped], InvalidArgument,
+                "narrow: [{}, {}) is outside axis {} of {}", start, start + length, wrapped, describe(x));
+    Shape shape = x.shape();
+    shape[wrapped] = length;
+    ops::SliceAttributes attributes{Dims::filled(x.rank(), 0), Dims::filled(x.rank(), 1)};
+    attributes.starts[wrapped] = start;
+    const std::int64_t offset = x.impl()->offset + start * x.strides()[wrapped];
+    return ops::invoke_view(ops::kNarrow, x, attributes, shape, x.strides(), offset, where);
+  });
 }
 
 Tensor select(const Tensor& x, int axis, std::int64_t index, Where where) {
-  const int wrapped = ops::wrap_axis("select", axis, x.rank());
-  const std::int64_t extent = x.shape()[wrapped];
-  FERRY_CHECK(index >= -extent && index < extent, InvalidArgument, "select: index {} is outside axis {} of {}", index,
-              wrapped, describe(x));
-  const Tensor row = narrow(x, wrapped, index < 0 ? index + extent : index, 1, where);
-  Shape shape;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (i != wrapped) shape.push_back(x.shape()[i]);
-  }
-  return reshape(row, shape, where);
+  return ops::located("select", x, where, [&]() -> Tensor {
+    const int wrapped = ops::wrap_axis("select", axis, x.rank());
+    const std::int64_t extent = x.shape()[wrapped];
+    FERRY_CHECK(index >= -extent && index < extent, InvalidArgument, "select: index {} is outside axis {} of {}", index,
+                wrapped, describe(x));
+    const Tensor row = narrow(x, wrapped, index < 0 ? index + extent : index, 1, where);
+    Shape shape;
+    for (int i = 0; i < x.rank(); ++i) {
+      if (i != wrapped) shape.push_back(x.shape()[i]);
+    }
+    return reshape(row, shape, where);
+  });
 }
 
 Tensor expand(const Tensor& x, const Shape& shape, Where where) {
-  Shape result;
-  const bool fits = ops::broadcast_shapes(x.shape(), shape, result) && result == shape;
-  FERRY_CHECK(fits, ShapeError, "expand: {} does not broadcast to {}", describe(x), to_string(shape));
-  Strides strides = Dims::filled(shape.rank(), 0);
-  const int lead = shape.rank() - x.rank();
-  for (int i = 0; i < x.rank(); ++i) strides[lead + i] = x.shape()[i] == shape[lead + i] ? x.strides()[i] : 0;
-  return ops::invoke_view(ops::kExpand, x, {}, shape, strides, x.impl()->offset, where);
+  return ops::located("expand", x, where, [&]() -> Tensor {
+    Shape result;
+    const bool fits = ops::broadcast_shapes(x.shape(), shape, result) && result == shape;
+    FERRY_CHECK(fits, ShapeError, "expand: {} does not broadcast to {}", describe(x), to_string(shape));
+    Strides strides = Dims::filled(shape.rank(), 0);
+    const int lead = shape.rank() - x.rank();
+    for (int i = 0; i < x.rank(); ++i) strides[lead + i] = x.shape()[i] == shape[lead + i] ? x.strides()[i] : 0;
+    return ops::invoke_view(ops::kExpand, x, {}, shape, strides, x.impl()->offset, where);
+  });
 }
 
 }  // namespace ferry

@@ -39,12 +39,25 @@ void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& att
             std::span<Tensor> outputs) {
   where = user_line(where);
   try {
-    if (schema.mutates != 0 && grad_enabled()) check_in_place(schema, *inputs[0]);
+    if (schema.mutates != 0 && grad_enabled()) check_in_place(schema, inputs);
     Call(core_of(schema, inputs), schema, inputs, attributes, where, outputs).run();
   } catch (const OutOfMemory& error) {
     throw explain(error, schema, inputs, where);
   } catch (Error& error) {
     error.locate(schema.name, where);
+    throw;
+  }
+}
+
+void require_defined(std::string_view op, const Tensor& x) {
+  FERRY_CHECK(x.defined(), InvalidArgument, "{}: argument 'x' is an undefined tensor", op);
+}
+
+void rethrow_located(std::string_view op, Where where) {
+  try {
+    throw;
+  } catch (Error& error) {
+    error.locate(op, user_line(where));
     throw;
   }
 }
