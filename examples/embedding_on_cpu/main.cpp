@@ -50,7 +50,7 @@ json train_with_table_on_cpu(const Settings& settings, const ferry::Runtime& run
     table = named(ferry::uniform({settings.rows, settings.features}, -1, 1), "table");
   }
   table.set_requires_grad();
-  ferry::optim::Sgd optimizer({table}, {.rate = 10});
+  ferry::optim::Sgd optimizer({table}, {.rate = 1e5});
   json losses = json::array();
   for (int step = 0; step < settings.steps; ++step) {
     const ferry::Tensor ids = random_ids(settings, 0);

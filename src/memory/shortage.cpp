@@ -28,7 +28,7 @@ std::string fragmentation(const Shortage& s) {
 
 std::string advice(const Shortage& s, Bytes limit) {
   if (s.needed > limit) {
-    return fmt::format("It is larger than the whole {}: a smaller batch, or another place for it.", s.limit_is);
+    return fmt::format("It can never fit: it is larger than the whole {}.", s.limit_is);
   }
   if (const Bytes available = limit - s.active; s.needed > available) {
     const Bytes missing = s.needed - available;

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <ferry/tensor.h>
@@ -97,15 +100,17 @@ class InferContext {
   std::vector<std::int64_t> host_values(std::size_t i) { return host_->read(i); }
 
   void add_output(const Shape& output_shape, DType dtype, const Strides& strides) {
-    outputs_[count_++] = {true, dtype, output_shape, strides};
+    new (&outputs_[sizeof(OutputSpec) * count_++]) OutputSpec{true, dtype, output_shape, strides};
   }
   void add_output(const Shape& output_shape, DType dtype) {
     add_output(output_shape, dtype, contiguous_strides(output_shape));
   }
   // An optional output that nobody needs.
-  void add_no_output() { outputs_[count_++].given = false; }
-  std::span<const OutputSpec> outputs() const { return {outputs_.data(), count_}; }
-  const OutputSpec& output(std::size_t i = 0) const { return outputs_[i]; }
+  void add_no_output() { (new (&outputs_[sizeof(OutputSpec) * count_++]) OutputSpec)->given = false; }
+  std::span<const OutputSpec> outputs() const {
+    return {std::launder(reinterpret_cast<const OutputSpec*>(outputs_)), count_};
+  }
+  const OutputSpec& output(std::size_t i = 0) const { return outputs()[i]; }
 
   // Requirements; each throws naming op, argument and shapes.
   void require_given(std::size_t i) const;
@@ -121,7 +126,9 @@ class InferContext {
 
  private:
   HostValues* host_;
-  std::array<OutputSpec, kMaxOutputs> outputs_;
+  // Room for the outputs, each made when it is added: most calls have one.
+  static_assert(std::is_trivially_destructible_v<OutputSpec>);
+  alignas(OutputSpec) std::byte outputs_[sizeof(OutputSpec) * kMaxOutputs];
   std::size_t count_ = 0;
 };
 

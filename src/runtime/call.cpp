@@ -32,12 +32,9 @@ void broadcast_view(TensorView& view, const Shape& shape, int kept) {
   view.strides = strides;
 }
 
-void set_view(TensorView& view, const TensorImpl& tensor, void* base) {
-  view.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
-  view.dtype = tensor.dtype;
-  view.given = true;
-  view.shape = tensor.shape;
-  view.strides = tensor.strides;
+TensorView view_of(const TensorImpl& tensor, void* base) {
+  void* data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
+  return {data, tensor.dtype, true, tensor.shape, tensor.strides};
 }
 
 }  // namespace
@@ -119,15 +116,17 @@ const TensorImpl& Call::laid_out(std::size_t i) {
 }
 
 void Call::add_input_view(std::size_t i) {
-  TensorView& view = input_views_.add();
-  if (!is_given(i)) return;
+  if (!is_given(i)) {
+    input_views_.add({});
+    return;
+  }
   if (ops::has(schema_.metadata_inputs, i)) {
-    set_view(view, *inputs_[i]->impl(), nullptr);
+    input_views_.add(view_of(*inputs_[i]->impl(), nullptr));
     return;
   }
   const TensorImpl& tensor = laid_out(i);
   const Device device = ops::has(schema_.host_inputs, i) ? cpu::device : placement_.device;
-  set_view(view, tensor, bring(core_, tensor, device, reason()).allocation.data);
+  TensorView& view = input_views_.add(view_of(tensor, bring(core_, tensor, device, reason()).allocation.data));
   if (!schema_.broadcasts && !schema_.broadcasts_batch) return;
   const Shape& target = infer_.output().shape;
   if (view.shape != target) broadcast_view(view, target, schema_.broadcasts_batch ? 2 : 0);
@@ -142,11 +141,8 @@ void Call::add_mutated_outputs() {
   std::size_t output = 0;
   for (std::size_t i = 0; i < inputs_.size() && output < outputs_.size(); ++i) {
     if (!ops::has(schema_.mutates, i)) continue;
-    TensorView& view = output_views_.add();
-    if (is_given(i)) {
-      outputs_[output] = *inputs_[i];
-      view = input_views_.views()[i];
-    }
+    if (is_given(i)) outputs_[output] = *inputs_[i];
+    output_views_.add(input_views_.views()[i]);
     ++output;
   }
 }
@@ -155,19 +151,17 @@ void Call::allocate_outputs() {
   if (schema_.mutates != 0) return add_mutated_outputs();
   const std::span<const ops::OutputSpec> specs = infer_.outputs();
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    TensorView& view = output_views_.add();
-    if (!specs[i].given) continue;
+    if (!specs[i].given) {
+      output_views_.add({});
+      continue;
+    }
     const Bytes size{specs[i].shape.product() * size_of(specs[i].dtype)};
-    auto tensor = std::make_shared<TensorImpl>();
-    tensor->shape = specs[i].shape;
-    tensor->strides = specs[i].strides;
-    tensor->dtype = specs[i].dtype;
-    tensor->device = placement_.device;
+    auto tensor = std::make_shared<TensorImpl>(specs[i].shape, specs[i].strides, specs[i].dtype, placement_.device);
     tensor->producer = schema_.name;
     tensor->number = core_.next_number();
     tensor->storage = allocate_storage(core_, size, *context_);
-    Replica* replica = tensor->storage->settled_on(placement_.device);
-    set_view(view, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
+    const Replica* replica = tensor->storage->settled_on(placement_.device);
+    output_views_.add(view_of(*tensor, replica == nullptr ? nullptr : replica->allocation.data));
     outputs_[i] = Tensor(std::move(tensor));
   }
 }

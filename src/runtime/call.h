@@ -27,9 +27,9 @@ class ViewList {
     if (count > kInline) many_.reserve(count);
     uses_many_ = count > kInline;
   }
-  TensorView& add() {
-    if (uses_many_) return many_.emplace_back();
-    return *new (&inline_[sizeof(TensorView) * count_++]) TensorView;
+  TensorView& add(const TensorView& view) {
+    if (uses_many_) return many_.emplace_back(view);
+    return *new (&inline_[sizeof(TensorView) * count_++]) TensorView(view);
   }
   std::span<const TensorView> views() const {
     if (uses_many_) return many_;

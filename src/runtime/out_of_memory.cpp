@@ -13,10 +13,8 @@ OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::
   std::string message = error.what();
   const Device device = placement::current_placement(current_core()->default_device()).device;
   if (device.is_gpu()) {
-    const bool never_fits = error.figures().requested > error.figures().limit;
-    message += fmt::format("; {}: put this {} into a DeviceGuard<cpu> scope",
-                           never_fits ? "it never fits this device" : "to make room on the device",
-                           inputs.empty() ? "tensor" : "op and its tensors");
+    message += fmt::format(" Put {} into a DeviceGuard<cpu> scope, where host memory serves it.",
+                           inputs.empty() ? "the tensor" : fmt::format("this {}", schema.name));
   }
   OutOfMemory explained(std::move(message), error.figures());
   explained.locate(schema.name, where);

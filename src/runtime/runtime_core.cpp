@@ -118,11 +118,9 @@ RuntimeCore::~RuntimeCore() {
   }
 }
 
-DeviceContext& RuntimeCore::context(Device device) {
-  const std::size_t position = device.is_cpu() ? 0 : static_cast<std::size_t>(device.index) + 1;
-  FERRY_CHECK(position < devices_.size(), InvalidArgument, "there is no {}; the runtime has {} GPUs", to_string(device),
-              devices_.size() - 1);
-  return *devices_[position];
+void RuntimeCore::throw_no_device(Device device) const {
+  throw InvalidArgument(
+      fmt::format("there is no {}; the runtime has {} GPUs", to_string(device), devices_.size() - 1));
 }
 
 void RuntimeCore::set_recorder(profiler::Recorder* recorder) {

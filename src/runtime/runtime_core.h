@@ -56,7 +56,11 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   const RuntimeOptions& options() const { return options_; }
   std::span<const std::unique_ptr<DeviceContext>> devices() const { return devices_; }
   // Throws: InvalidArgument for a device this runtime does not have.
-  DeviceContext& context(Device device);
+  DeviceContext& context(Device device) {
+    const std::size_t position = device.is_cpu() ? 0 : static_cast<std::size_t>(device.index) + 1;
+    if (position >= devices_.size()) [[unlikely]] throw_no_device(device);
+    return *devices_[position];
+  }
   DeviceContext& cpu() { return *devices_.front(); }
   Device default_device() const { return default_device_; }
   Clock& clock() { return cpu().driver->clock(); }
@@ -81,6 +85,8 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   void synchronize();
 
  private:
+  [[noreturn]] void throw_no_device(Device device) const;
+
   RuntimeOptions options_;
   std::shared_ptr<OrderingChecker> checker_;
   std::vector<std::unique_ptr<DeviceContext>> devices_;

@@ -152,12 +152,8 @@ Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, W
       const placement::InheritedPlacement here(x.device());
       source = copy_dense(x, x.dtype(), where);
     }
-    auto moved = std::make_shared<TensorImpl>();
-    moved->shape = source.shape();
-    moved->strides = source.strides();
+    auto moved = std::make_shared<TensorImpl>(source.shape(), source.strides(), source.dtype(), target);
     moved->offset = source.impl()->offset;
-    moved->dtype = source.dtype();
-    moved->device = target;
     moved->producer = schema.name;
     moved->number = core.next_number();
     moved->storage = transfer(core, *source.impl(), target, {schema.name, where, trace::CopyCause::transfer});
@@ -176,10 +172,7 @@ Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, W
 Tensor from_host(const void* values, DType dtype, const Shape& shape, std::source_location where) {
   try {
     RuntimeCore& core = *current_core();
-    auto tensor = std::make_shared<TensorImpl>();
-    tensor->shape = shape;
-    tensor->strides = contiguous_strides(shape);
-    tensor->dtype = dtype;
+    auto tensor = std::make_shared<TensorImpl>(shape, contiguous_strides(shape), dtype, cpu::device);
     tensor->producer = "from_host";
     tensor->number = core.next_number();
     const Bytes size{shape.product() * size_of(dtype)};

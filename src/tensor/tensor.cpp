@@ -36,12 +36,8 @@ std::string describe(const Tensor& tensor) {
 
 std::shared_ptr<TensorImpl> make_view(const TensorImpl& base, const Shape& shape, const Strides& strides,
                                       std::int64_t offset) {
-  auto view = std::make_shared<TensorImpl>();
-  view->shape = shape;
-  view->strides = strides;
+  auto view = std::make_shared<TensorImpl>(shape, strides, base.dtype, base.device);
   view->offset = offset;
-  view->dtype = base.dtype;
-  view->device = base.device;
   view->is_view = true;
   view->storage = base.storage;
   view->producer = base.producer;

@@ -31,7 +31,8 @@ struct TensorImpl {
   std::uint64_t number = 0;           // n of "<op>_<n>", unique in the runtime
   std::unique_ptr<std::string> name;  // given by the user
 
-  TensorImpl() = default;
+  TensorImpl(const Shape& the_shape, const Strides& the_strides, DType the_dtype, Device the_device)
+      : shape(the_shape), strides(the_strides), dtype(the_dtype), device(the_device) {}
   bool requires_grad() const { return autograd != nullptr && autograd->requires_grad; }
   bool is_contiguous() const { return strides == contiguous_strides(shape) || shape.product() <= 1; }
 };
