@@ -76,7 +76,12 @@ class Backward {
     node.pending.clear();
     std::vector<ops::Gradient> results(node.call.inputs.size());
     ops::GradientContext context(node.call, output_gradients, results);
-    if (output_gradients[0].defined()) node.call.schema->gradient(context);
+    try {
+      if (output_gradients[0].defined()) node.call.schema->gradient(context);
+    } catch (Error& error) {
+      error.locate(node.call.schema->name, node.call.where);
+      throw;
+    }
     output_gradients.clear();
     if (!options_.retain_graph) release(node);
     for (std::size_t i = 0; i < results.size(); ++i) {

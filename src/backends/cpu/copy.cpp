@@ -144,5 +144,6 @@ void copy_view(const TensorView& y, const TensorView& x) {
 }
 
 void copy(const KernelContext& context) { copy_view(context.out(), context.in(0)); }
+void copy_in_place(const KernelContext& context) { copy_view(context.out(), context.in(1)); }
 
 }  // namespace ferry::cpu_backend

@@ -55,7 +55,7 @@ Strides image_strides(std::string_view op, const TensorView& image) {
               to_string(image.shape));
   if (is_channels_last(image)) return channels_last_strides(image.shape);
   const Strides contiguous = contiguous_strides(image.shape);
-  FERRY_CHECK(has_strides(image, contiguous), InvalidArgument,
+  FERRY_CHECK(image.numel() == 0 || has_strides(image, contiguous), InvalidArgument,
               "{}: the image {} with strides {} is dense neither in contiguous nor in channels-last order", op,
               to_string(image.shape), to_string(image.strides));
   return contiguous;

@@ -27,6 +27,7 @@ constexpr KernelEntry kKernels[] = {
     {"fill_", fill},
     {"arange", arange},
     {"copy", copy},
+    {"copy_", copy_in_place},
     {"crop", slice},
     {"shape", shape},
     {"slice", slice},

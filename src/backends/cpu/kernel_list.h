@@ -24,6 +24,7 @@ void running_average_(const KernelContext& context);
 void fill(const KernelContext&);
 void arange(const KernelContext&);
 void copy(const KernelContext&);
+void copy_in_place(const KernelContext&);
 void shape(const KernelContext&);
 void slice(const KernelContext&);
 void slice_backward(const KernelContext&);
