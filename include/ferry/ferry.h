@@ -11,6 +11,7 @@
 #include <ferry/optim.h>
 #include <ferry/profiler.h>
 #include <ferry/runtime.h>
+#include <ferry/safetensors.h>
 #include <ferry/scope.h>
 #include <ferry/shape.h>
 #include <ferry/tensor.h>

@@ -1,0 +1,148 @@
+// Tensors to and from safetensors files, in pieces.
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include <ferry/device_guard.h>
+#include <ferry/no_grad.h>
+#include <ferry/ops.h>
+#include <ferry/safetensors.h>
+#include "src/base/check.h"
+#include "src/nn/serialize_file.h"
+#include "src/nn/serialize_header.h"
+#include "src/runtime/values.h"
+
+static_assert(std::endian::native == std::endian::little, "elements are written as they lie in memory");
+
+namespace ferry {
+namespace {
+
+constexpr std::int64_t kPiece = std::int64_t{8} << 20;  // bytes held at a time while reading
+
+// Places in the order of decreasing element size, so that each tensor is aligned for readers that map the file.
+std::vector<nn::TensorEntry> lay_out(const std::vector<nn::NamedTensor>& tensors, std::vector<std::size_t>& order) {
+  std::set<std::string_view> names = {"__metadata__"};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    FERRY_CHECK(names.insert(tensors[i].name).second, InvalidArgument,
+                "save_tensors: the name '{}' is reserved or used twice", tensors[i].name);
+    order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return size_of(tensors[a].tensor.dtype()) > size_of(tensors[b].tensor.dtype());
+  });
+  std::vector<nn::TensorEntry> entries;
+  std::int64_t at = 0;
+  for (const std::size_t i : order) {
+    const Tensor& tensor = tensors[i].tensor;
+    const std::int64_t begin = at;
+    at += tensor.nbytes().count;
+    entries.push_back({tensors[i].name, tensor.dtype(), tensor.shape(), begin, at});
+  }
+  return entries;
+}
+
+void write_elements(const Tensor& tensor, nn::ReplacementFile& file) {
+  if (tensor.numel() == 0) return;
+  const NoGrad no_grad;
+  const DeviceGuard<cpu> on_host;
+  const Tensor dense = tensor.to(cpu::device).contiguous();
+  file.write(host_bytes(dense, "save_tensors"));
+}
+
+nn::FileHeader read_header(const nn::InputFile& file) {
+  FERRY_CHECK(file.size() >= nn::kLengthBytes, ParseError, "{}: byte {}: the file ends within the header's length",
+              file.path(), file.size());
+  std::array<unsigned char, nn::kLengthBytes> length{};
+  file.read(0, std::as_writable_bytes(std::span(length)));
+  std::string json(static_cast<std::size_t>(nn::header_length(length, file.size(), file.path())), '\0');
+  file.read(nn::kLengthBytes, std::as_writable_bytes(std::span(json)));
+  return nn::parse_header(json, file.size(), file.path());
+}
+
+// The elements [begin, end) of the file's data as a tensor of `shape`.
+Tensor read_piece(const nn::InputFile& file, std::int64_t at, DType dtype, const Shape& shape) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(shape.product() * size_of(dtype)));
+  file.read(at, bytes);
+  if (dtype == DType::boolean) {
+    for (std::byte& byte : bytes) byte = std::byte{byte != std::byte{0}};
+  }
+  return from_host(bytes.data(), dtype, shape);
+}
+
+// Fills `tensor`, of the entry's shape and dtype, a few rows at a time.
+void read_elements(const nn::InputFile& file, const nn::TensorEntry& entry, std::int64_t data_start,
+                   const Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const NoGrad no_grad;
+  const std::int64_t start = data_start + entry.begin;
+  if (entry.shape.rank() == 0) {
+    Tensor(tensor).copy_(read_piece(file, start, entry.dtype, entry.shape));
+    return;
+  }
+  const std::int64_t row_bytes = (entry.end - entry.begin) / entry.shape[0];
+  const std::int64_t step = std::max<std::int64_t>(kPiece / row_bytes, 1);
+  for (std::int64_t row = 0; row < entry.shape[0]; row += step) {
+    Shape shape = entry.shape;
+    shape[0] = std::min(step, entry.shape[0] - row);
+    narrow(tensor, 0, row, shape[0]).copy_(read_piece(file, start + row * row_bytes, entry.dtype, shape));
+  }
+}
+
+// The entry for a tensor of the module. Throws: ParseError unless it is there with the same shape and dtype.
+const nn::TensorEntry& entry_for(const nn::NamedTensor& wanted, const nn::FileHeader& header, const std::string& path) {
+  const auto entry = std::find_if(header.entries.begin(), header.entries.end(),
+                                  [&](const nn::TensorEntry& candidate) { return candidate.name == wanted.name; });
+  FERRY_CHECK(entry != header.entries.end(), ParseError, "{}: tensor '{}' of the module is not in the file", path,
+              wanted.name);
+  FERRY_CHECK(entry->dtype == wanted.tensor.dtype() && entry->shape == wanted.tensor.shape(), ParseError,
+              "{}: byte {}: tensor '{}' is {} {}, the module's is {}", path, header.data_start + entry->begin,
+              wanted.name, name_of(entry->dtype), to_string(entry->shape), describe(wanted.tensor));
+  return *entry;
+}
+
+std::vector<nn::NamedTensor> state_of(const nn::Module& module) {
+  std::vector<nn::NamedTensor> state = module.parameters();
+  for (nn::NamedTensor& buffer : module.buffers()) state.push_back(std::move(buffer));
+  return state;
+}
+
+}  // namespace
+
+void save_tensors(const std::string& path, const std::vector<nn::NamedTensor>& tensors, const Metadata& metadata) {
+  std::vector<std::size_t> order;
+  const std::string header = nn::format_header(lay_out(tensors, order), metadata);
+  nn::ReplacementFile file(path);
+  file.write(std::as_bytes(std::span(header)));
+  for (const std::size_t i : order) write_elements(tensors[i].tensor, file);
+  file.commit();
+}
+
+TensorFile load_tensors(const std::string& path) {
+  const nn::InputFile file(path);
+  nn::FileHeader header = read_header(file);
+  TensorFile result{{}, std::move(header.metadata)};
+  for (const nn::TensorEntry& entry : header.entries) {
+    const DeviceGuard<cpu> on_host;
+    result.tensors.push_back({entry.name, named(zeros(entry.shape, entry.dtype), entry.name)});
+    read_elements(file, entry, header.data_start, result.tensors.back().tensor);
+  }
+  return result;
+}
+
+Metadata load_metadata(const std::string& path) { return read_header(nn::InputFile(path)).metadata; }
+
+namespace nn {
+
+void save(const Module& module, const std::string& path) { save_tensors(path, state_of(module)); }
+
+void load(Module& module, const std::string& path) {
+  const InputFile file(path);
+  const FileHeader header = read_header(file);
+  const std::vector<NamedTensor> state = state_of(module);
+  std::vector<const TensorEntry*> entries;
+  for (const NamedTensor& wanted : state) entries.push_back(&entry_for(wanted, header, path));
+  for (std::size_t i = 0; i < state.size(); ++i) read_elements(file, *entries[i], header.data_start, state[i].tensor);
+}
+
+}  // namespace nn
+}  // namespace ferry
