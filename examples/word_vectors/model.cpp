@@ -1,0 +1,75 @@
+#include "word_vectors/model.h"
+
+#include <algorithm>
+
+#include <ferry/ferry.h>
+
+namespace word_vectors {
+
+using namespace ferry;
+
+namespace {
+
+constexpr double kNegativesPerPair = 5;  // as word2vec's default
+constexpr std::int64_t kWordsPerPiece = 4096;
+
+// log(1 + eˣ), without overflow.
+Tensor softplus(const Tensor& x) { return relu(x) + log(exp(-abs(x)) + 1.0); }
+
+Tensor create_table(std::int64_t rows, std::int64_t dim) {
+  const DeviceGuard<cpu> guard;
+  const double bound = 1 / static_cast<double>(dim);
+  return named(uniform({rows, dim}, -bound, bound), "table").set_requires_grad();
+}
+
+void append(RowLists& lists, std::span<const std::int32_t> rows) {
+  lists.rows.insert(lists.rows.end(), rows.begin(), rows.end());
+  lists.offsets.push_back(static_cast<std::int32_t>(lists.rows.size()));
+}
+
+}  // namespace
+
+Model::Model(std::int64_t rows, std::int64_t words, std::int64_t dim)
+    : table(create_table(rows, dim)), output(named(zeros({words, dim}), "output").set_requires_grad()) {}
+
+Tensor Model::vectors(const RowLists& entries) const {
+  const DeviceGuard<cpu> guard;
+  const Tensor ids = named(from_vector(entries.rows), "ids");
+  const std::vector<std::int32_t> starts(entries.offsets.begin(), entries.offsets.end() - 1);
+  return embedding_bag(table, ids, from_vector(starts), BagMode::mean, GradientKind::row_sparse);
+}
+
+Tensor Model::loss(const Batch& batch, const RowLists& rows_of_words) const {
+  RowLists entries;
+  for (const std::int32_t word : batch.centres) append(entries, rows_of_words.of(word));
+  const Tensor centres = named(vectors(entries), "centres");
+
+  // From here on the GPU works; `centres` is all of the table that goes there.
+  const auto repeated = embedding(centres, from_vector(batch.pair_centres));
+  const auto contexts = embedding(output, from_vector(batch.contexts), GradientKind::row_sparse);
+  const Tensor positive = sum(repeated * contexts, {1});
+
+  const auto noise = embedding(output, from_vector(batch.negatives), GradientKind::row_sparse);
+  const Tensor negative = matmul(centres, transpose(noise));
+  const auto count = static_cast<std::int64_t>(batch.centres.size());
+  const double share = kNegativesPerPair / static_cast<double>(batch.negatives.size());
+  const Tensor weight = from_vector(batch.pairs_per_centre, {count, 1}) * share;
+  return sum(softplus(-positive)) + sum(softplus(negative) * weight);
+}
+
+std::vector<float> all_vectors(const Model& model, const RowLists& rows_of_words) {
+  const NoGrad no_grad;
+  std::vector<float> result;
+  const auto words = static_cast<std::int64_t>(rows_of_words.offsets.size()) - 1;
+  for (std::int64_t first = 0; first < words; first += kWordsPerPiece) {
+    RowLists piece;
+    for (std::int64_t word = first; word < std::min(first + kWordsPerPiece, words); ++word) {
+      append(piece, rows_of_words.of(word));
+    }
+    const std::vector<float> values = model.vectors(piece).to_vector<float>();
+    result.insert(result.end(), values.begin(), values.end());
+  }
+  return result;
+}
+
+}  // namespace word_vectors
