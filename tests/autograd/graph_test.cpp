@@ -1,0 +1,292 @@
+// The graph's rules: accumulation, retaining, detaching, NoGrad, in-place writes, conversions, depth.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ferry/device_guard.h>
+#include <ferry/no_grad.h>
+#include <ferry/ops.h>
+#include "tests/support/runtime_fixture.h"
+
+namespace ferry::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Graph : public OnSim {
+ protected:
+  static Tensor leaf(const std::vector<double>& values) { return from_vector(values).set_requires_grad(); }
+};
+
+TEST_F(Graph, TwoBackwardCallsAddUp) {
+  const Tensor x = leaf({1, 2, 3});
+  sum(x * x).backward();
+  sum(x * 3.0).backward();
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(5, 7, 9));
+}
+
+TEST_F(Graph, AccumulationLeavesAGradientThatWasTakenUnchanged) {
+  const Tensor x = leaf({1, 2});
+  sum(x * 2.0).backward();
+  const Tensor first = x.grad();
+  sum(x * 3.0).backward();
+  EXPECT_THAT(first.to_vector<double>(), ElementsAre(2, 2));
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(5, 5));
+}
+
+TEST_F(Graph, GradientGivenByTheCallerIsNotWritten) {
+  const Tensor x = leaf({1, 2});
+  Tensor start = from_vector<double>({1, 10});
+  x.backward(start);
+  x.backward(start);
+  EXPECT_THAT(start.to_vector<double>(), ElementsAre(1, 10));
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(2, 20));
+}
+
+TEST_F(Graph, OneGradientDeliveredToTwoLeavesStaysTwo) {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  (x + y).backward(from_vector<double>({1, 1}));
+  sum(x * 5.0).backward();
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(6, 6));
+  EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(1, 1));
+}
+
+TEST_F(Graph, SharedSubexpressionCountsOncePerUse) {
+  const Tensor x = leaf({2});
+  const Tensor shared = x * x;
+  sum(shared * shared + shared).backward();  // 4 x³ + 2 x
+  EXPECT_EQ(x.grad().item(), 36);
+}
+
+TEST_F(Graph, TheSameTensorOnBothSides) {
+  const Tensor x = leaf({3});
+  sum(x / x + x - x).backward();
+  EXPECT_EQ(x.grad().item(), 0);
+}
+
+TEST_F(Graph, SecondBackwardNeedsRetainGraph) {
+  const Tensor x = leaf({2});
+  const Tensor y = sum(x * x);
+  y.backward({}, {.retain_graph = true});
+  y.backward();
+  EXPECT_EQ(x.grad().item(), 8);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { y.backward(); }),
+              AllOf(HasSubstr("retain_graph"), HasSubstr("graph_test.cpp")));
+  EXPECT_EQ(x.grad().item(), 8);
+}
+
+TEST_F(Graph, BackwardReleasesWhatItSaved) {
+  const Bytes before = runtime_->live_bytes();
+  const Tensor x = from_vector<double>({1, 2}).set_requires_grad();
+  Tensor y = uniform({1 << 16}, 0, 1, DType::f64);
+  const Tensor loss = sum(sum(y * y) * x);
+  y = Tensor();
+  Tensor big = uniform({1 << 16}, 0, 1, DType::f64);
+  const Tensor other = sum(big * sum(x));
+  big = Tensor();
+  const Bytes held = runtime_->live_bytes();
+  other.backward();
+  EXPECT_GE((held - runtime_->live_bytes()).count, (1 << 16) * 8 - 4096);
+  EXPECT_GT(held, before);
+}
+
+TEST_F(Graph, NoGradBuildsNothing) {
+  const Tensor x = leaf({1});
+  {
+    const NoGrad outer;
+    EXPECT_FALSE((x * x).requires_grad());
+    { const NoGrad inner; }
+    EXPECT_FALSE(grad_enabled());
+    EXPECT_FALSE(reshape(x, {1, 1}).requires_grad());
+  }
+  EXPECT_TRUE((x * x).requires_grad());
+  try {
+    const NoGrad scope;
+    throw 1;
+  } catch (int) {
+  }
+  EXPECT_TRUE(grad_enabled());
+}
+
+TEST_F(Graph, DetachLeavesTheGraphAndSharesElements) {
+  Tensor x = leaf({1, 2});
+  Tensor y = x * 2.0;
+  Tensor cut = y.detach();
+  EXPECT_FALSE(cut.requires_grad());
+  EXPECT_TRUE(cut.is_leaf());
+  cut.fill_(7);
+  EXPECT_THAT(y.to_vector<double>(), ElementsAre(7, 7));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { cut.backward(); }), HasSubstr("requires grad"));
+}
+
+TEST_F(Graph, StartingPointErrors) {
+  const Tensor x = leaf({1, 2});
+  EXPECT_THAT(message_of<ShapeError>([&] { (x * x).backward(); }), HasSubstr("[2]"));
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                (x * x).backward(from_vector<double>({1, 2, 3}));
+              }),
+              AllOf(HasSubstr("[3]"), HasSubstr("[2]")));
+  EXPECT_THAT(message_of<ShapeError>([&] { (x * x).backward(from_vector<float>({1, 2})); }), HasSubstr("f32"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { from_vector<double>({1}).backward(); }), HasSubstr("requires grad"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { Tensor().backward(); }), HasSubstr("undefined"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { from_vector<std::int64_t>({1}).set_requires_grad(); }),
+              HasSubstr("i64"));
+  Tensor result = x * x;
+  EXPECT_THAT(message_of<InvalidArgument>([&] { result.set_requires_grad(false); }), HasSubstr("detach"));
+}
+
+// --- in place --------------------------------------------------------------------------------------------------------
+
+TEST_F(Graph, WritingALeafThatRequiresGradIsAnError) {
+  Tensor x = named(leaf({1, 2}), "weight");
+  const Tensor y = from_vector<double>({1, 1});
+  for (const auto& write :
+       std::vector<std::function<void()>>{[&] { x.add_(y); }, [&] { x.sub_(y); }, [&] { x.mul_(y); },
+                                          [&] { x.mul_(2.0); }, [&] { x.fill_(0); }, [&] { x.copy_(y); }}) {
+    EXPECT_THAT(message_of<InvalidArgument>(write),
+                AllOf(HasSubstr("'weight'"), HasSubstr("leaf"), HasSubstr("NoGrad"), HasSubstr("graph_test.cpp")));
+  }
+  EXPECT_THAT(x.to_vector<double>(), ElementsAre(1, 2));
+  {
+    const NoGrad scope;
+    x.add_(y);
+  }
+  EXPECT_THAT(x.to_vector<double>(), ElementsAre(2, 3));
+  EXPECT_TRUE(x.requires_grad());
+}
+
+TEST_F(Graph, WritingAViewInTheGraphIsAnError) {
+  const Tensor x = leaf({1, 2});
+  Tensor view = narrow(x * 1.0, 0, 0, 1);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { view.mul_(2.0); }),
+              AllOf(HasSubstr("view"), HasSubstr("out-of-place")));
+}
+
+TEST_F(Graph, WritingIntoAViewWouldHideAGradientFromItsBase) {
+  const Tensor x = leaf({5});
+  Tensor base = zeros({3}, DType::f64);
+  Tensor view = narrow(base, 0, 1, 1);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { view.add_(x); }), HasSubstr("view"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { view.copy_(x); }), HasSubstr("view"));
+}
+
+TEST_F(Graph, InPlaceResultsAreInTheGraph) {
+  const Tensor x = leaf({2, 3}), y = leaf({4, 5});
+  Tensor z = x * 2.0;
+  z.add_(y).mul_(3.0).sub_(x);
+  sum(z).backward();
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(5, 5));
+  EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(3, 3));
+}
+
+TEST_F(Graph, CopyAndFillCutWhatWasThere) {
+  const Tensor x = leaf({2, 3}), y = leaf({4, 5});
+  Tensor z = x * 2.0;
+  z.copy_(y);
+  sum(z * z).backward();
+  EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(8, 10));
+  Tensor w = x * 1.0;
+  w.fill_(3);
+  if (w.requires_grad()) sum(w).backward();
+  if (x.has_grad()) {
+    EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(0, 0));
+  }
+}
+
+// An input that backward needs and that was written since is an error, never a wrong gradient.
+TEST_F(Graph, ChangedInputOfMulIsNoticed) {
+  const Tensor x = leaf({2, 3});
+  Tensor factor = from_vector<double>({4, 5});
+  const Tensor y = sum(x * factor);
+  factor.add_(factor);
+  const std::string message = message_of<InvalidArgument>([&] { y.backward(); });
+  EXPECT_THAT(message, AllOf(HasSubstr("mul"), HasSubstr("in place"), HasSubstr("graph_test.cpp")));
+  EXPECT_FALSE(x.has_grad());
+}
+
+TEST_F(Graph, ChangedResultOfTanhIsNoticed) {
+  const Tensor x = leaf({2, 3});
+  Tensor y = tanh(x);
+  y.detach().mul_(2.0);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { sum(y).backward(); }), AllOf(HasSubstr("tanh"), HasSubstr("in place")));
+}
+
+TEST_F(Graph, ChangeThroughAViewIsNoticed) {
+  const Tensor x = leaf({2, 3});
+  Tensor factor = from_vector<double>({4, 5});
+  const Tensor y = sum(x * factor);
+  narrow(factor, 0, 1, 1).fill_(0);
+  message_of<InvalidArgument>([&] { y.backward(); });
+}
+
+TEST_F(Graph, MulInPlaceCannotGiveTheGradientOfItsFactor) {
+  const Tensor x = leaf({2, 3}), factor = leaf({4, 5});
+  Tensor y = x * 1.0;
+  y.mul_(factor);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { sum(y).backward(); }), AllOf(HasSubstr("mul_"), HasSubstr("in place")));
+}
+
+TEST_F(Graph, ChangeThatBackwardDoesNotNeedIsAllowed) {
+  const Tensor x = leaf({2, 3});
+  Tensor y = from_vector<double>({1, 1});
+  const Tensor z = sum(x + y);
+  y.fill_(9);
+  z.backward();
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(1, 1));
+}
+
+// --- conversions and depth -------------------------------------------------------------------------------------------
+
+TEST_F(Graph, GradientPassesDtypes) {
+  const Tensor x = leaf({1.5, 2.5});
+  const Tensor y = x.to(DType::f32) * 2.0;
+  EXPECT_EQ(y.dtype(), DType::f32);
+  sum(y.to(DType::f64) * x).backward();
+  EXPECT_EQ(x.grad().dtype(), DType::f64);
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(6, 10));
+}
+
+TEST_F(Graph, NoGradientThroughWholeNumbers) {
+  const Tensor x = leaf({1.5, 2.5});
+  EXPECT_FALSE(x.to(DType::i64).requires_grad());
+  EXPECT_FALSE(greater(x, x).requires_grad());
+  EXPECT_FALSE(argmax(x).requires_grad());
+  EXPECT_FALSE(shape(x).requires_grad());
+}
+
+TEST_F(Graph, GradientPassesDevicesAndLandsWhereTheLeafIs) {
+  const Tensor x = leaf({1, 2});
+  ASSERT_EQ(x.device(), cpu::device);
+  const Tensor there = x.to(gpu::device);
+  EXPECT_EQ(there.device(), gpu::device);
+  EXPECT_EQ(there.to(gpu::device).impl(), there.impl());
+  sum((there * there).to(cpu::device) * 2.0).backward();
+  EXPECT_EQ(x.grad().device(), cpu::device);
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(4, 8));
+}
+
+TEST_F(Graph, DeepChainsNeedNoStack) {
+  const DeviceGuard<cpu> on_cpu;
+  const Tensor x = leaf({1});
+  Tensor y = x;
+  for (int i = 0; i < 100'000; ++i) y = y + 1.0;
+  sum(y).backward();
+  EXPECT_EQ(x.grad().item(), 1);
+  y = Tensor();
+  Tensor unused = x;
+  for (int i = 0; i < 100'000; ++i) unused = i % 2 == 0 ? unused + x : -unused;
+  unused = Tensor();  // released without a backward
+}
+
+TEST_F(Graph, WideGraphsReleaseTheirNodes) {
+  const Tensor x = leaf({1});
+  Tensor total = x;
+  for (int i = 0; i < 1000; ++i) total = total + total * 0.001;
+  sum(total).backward();
+  EXPECT_GT(x.grad().item(), 2.7);
+  EXPECT_LT(x.grad().item(), 2.72);
+}
+
+}  // namespace
+}  // namespace ferry::test

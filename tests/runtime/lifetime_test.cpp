@@ -1,0 +1,175 @@
+// Runtimes, threads and tensors that outlive one another; what OutOfMemory says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <ferry/device_guard.h>
+#include <ferry/ops.h>
+#include "tests/support/runtime_fixture.h"
+
+namespace ferry::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Lifetime, TensorsOutliveTheirRuntime) {
+  Tensor x, y;
+  {
+    Runtime runtime(sim_backend().options);
+    x = full({1000}, 3).set_requires_grad();
+    y = sum(x * x);
+  }
+  y.backward();
+  EXPECT_THAT(x.grad().to_vector<float>(), Each(6));
+  EXPECT_EQ((x + x).device(), gpu::device);
+}
+
+TEST(Lifetime, RuntimesNestAndRestore) {
+  Runtime outer(cpu_backend().options);
+  EXPECT_EQ(zeros({1}).device(), cpu::device);
+  {
+    Runtime inner(sim_backend().options);
+    EXPECT_EQ(zeros({1}).device(), gpu::device);
+  }
+  EXPECT_EQ(zeros({1}).device(), cpu::device);
+}
+
+TEST(Lifetime, RuntimesMayEndInAnyOrder) {
+  Runtime base(cpu_backend().options);
+  auto first = std::make_unique<Runtime>(sim_backend().options);
+  Backend two = sim_backend();
+  two.options.device = "sim:gtx1060,sim:gtx1060";
+  auto second = std::make_unique<Runtime>(two.options);
+  first.reset();
+  EXPECT_NO_THROW(DeviceGuard<> guard{"gpu:1"});  // the second is still current
+  second.reset();
+  EXPECT_THROW(DeviceGuard<> guard{"gpu"}, InvalidArgument);  // the base is, which has no GPU
+}
+
+TEST(Lifetime, UnknownDevicesAreErrorsThatNameThem) {
+  for (const char* device : {"sim:nothing", "tpu", "sim:", "cuda:99", "cpu,cpu", "sim:missing.json", "gpu:x"}) {
+    try {
+      Runtime runtime({.device = device});
+      ADD_FAILURE() << device;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(device == std::string("sim:") ? "sim" : std::string(device).substr(0, 3)));
+    }
+  }
+  EXPECT_EQ(zeros({1}).numel(), 1);
+}
+
+TEST(Lifetime, MemoryStatsFollowTensors) {
+  CheckedRuntime runtime(sim_backend());
+  const Bytes before = runtime->memory_stats(gpu::device).allocated;
+  Tensor x = zeros({1 << 20});
+  EXPECT_GE(runtime->memory_stats(gpu::device).allocated - before, kMiB * 4);
+  EXPECT_GE(runtime->memory_stats(gpu::device).peak_allocated, kMiB * 4);
+  x = Tensor();
+  runtime->synchronize();
+  EXPECT_EQ(runtime->memory_stats(gpu::device).allocated, before);
+  EXPECT_GT(runtime->memory_stats(gpu::device).reserved, before);
+  runtime->empty_cache(gpu::device);
+  EXPECT_EQ(runtime->memory_stats(gpu::device).reserved, Bytes{});
+  runtime->reset_peak_memory(gpu::device);
+  EXPECT_EQ(runtime->memory_stats(gpu::device).peak_allocated, Bytes{});
+  EXPECT_THROW(runtime->memory_stats(Device{DeviceType::gpu, 3}), InvalidArgument);
+}
+
+TEST(Threads, ReadOneTensorTogether) {
+  for (const Backend& backend : {sim_backend(), adversarial_backend(3), synchronous_backend()}) {
+    CheckedRuntime runtime(backend);
+    for (int round = 0; round < 20; ++round) {
+      const Tensor x = full({4096}, round) + 1.0;
+      std::vector<float> wrong(4, -1);
+      std::vector<std::thread> threads;
+      for (std::size_t t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+          const auto previous = exchange_current_core(runtime->core());
+          {
+            const DeviceGuard guard{t % 2 == 0 ? "cpu" : "gpu"};
+            const Tensor y = t == 0 ? x : x * 2.0;
+            wrong[t] = y.to_vector<float>()[17];
+          }
+          exchange_current_core(previous);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      const auto value = static_cast<float>(round + 1);
+      ASSERT_THAT(wrong, ElementsAre(value, 2 * value, 2 * value, 2 * value)) << backend.name;
+    }
+  }
+}
+
+TEST(Threads, TrainTheirOwnModels) {
+  CheckedRuntime runtime(sim_backend());
+  std::vector<float> results(3);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      const auto previous = exchange_current_core(runtime->core());
+      {
+        const DeviceGuard guard{t == 0 ? "cpu" : "gpu"};
+        Tensor x = full({32, 32}, 0.01).set_requires_grad();
+        for (int i = 0; i < 10; ++i) {
+          x.zero_grad();
+          sum(matmul(x, x)).backward();
+        }
+        results[t] = x.grad().to_vector<float>()[5];
+      }
+      exchange_current_core(previous);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
+}
+
+// --- OutOfMemory -----------------------------------------------------------------------------------------------------
+
+TEST(NoMemory, TheErrorHasFiguresOpLineAndAdvice) {
+  CheckedRuntime runtime(sim_backend());
+  const Tensor held = zeros({256, 1 << 18});  // 256 MiB of 512
+  try {
+    zeros({384, 1 << 18});
+    FAIL() << "no error";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.figures().requested, kMiB * 384);
+    EXPECT_EQ(error.figures().allocated, kMiB * 256);
+    EXPECT_GE(error.figures().reserved, kMiB * 256);
+    EXPECT_EQ(error.figures().limit, kMiB * 512);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("384.00 MiB"), HasSubstr("256.00 MiB"), HasSubstr("512.00 MiB"),
+                                    HasSubstr("DeviceGuard<cpu>"), HasSubstr("fill"), HasSubstr("lifetime_test.cpp:"),
+                                    Not(HasSubstr("never fits"))));
+  }
+  EXPECT_THAT(message_of<OutOfMemory>([] { zeros({1024, 1 << 18}); }), HasSubstr("never fits"));
+  const DeviceGuard<cpu> guard;
+  EXPECT_EQ(zeros({1024, 1 << 18}).device(), cpu::device);
+}
+
+TEST(NoMemory, AnImplicitCopyFailsLikeAnAllocation) {
+  Backend backend = sim_backend();
+  backend.options.device_memory = kMiB * 16;
+  CheckedRuntime runtime(backend);
+  Tensor x;
+  {
+    const DeviceGuard<cpu> guard;
+    x = zeros({16, 1 << 18});
+  }
+  EXPECT_THAT(
+      message_of<OutOfMemory>([&] { sum(x); }),
+      AllOf(HasSubstr("sum"), HasSubstr("16.00 MiB"), HasSubstr("DeviceGuard<cpu>"), HasSubstr("lifetime_test.cpp:")));
+  EXPECT_EQ((zeros({10}) + 1.0).to_vector<float>()[3], 1);
+}
+
+TEST(NoMemory, CachedSegmentsAreGivenBackFirst) {
+  CheckedRuntime runtime(sim_backend());
+  for (int i = 1; i < 12; ++i) EXPECT_EQ(zeros({i * 40, 1 << 18}).numel(), std::int64_t{i} * 40 << 18);
+}
+
+}  // namespace
+}  // namespace ferry::test
