@@ -214,8 +214,7 @@ TEST(Coalesce, SumsDuplicatesInInputOrder) {
     for (const DType index : {DType::i32, DType::i64}) {
       for (const std::int64_t count : {0, 1, 6, 500}) {
         const std::int64_t width = 11;
-        Array rows(index, {count}), values(dtype, {count, width}), out_rows(DType::i64, {count}),
-            out(dtype, {count, width});
+        Array rows(index, {count}), values(dtype, {count, width}), out_rows(index, {count}), out(dtype, {count, width});
         rows.randomize(random, -1, 90);
         values.randomize(random, -3, 3);
         run("coalesce", {rows.view(), values.view()}, {out_rows.view(), out.view()});

@@ -32,6 +32,14 @@ void for_each_segment(const RowOrder& order, const TensorView& values, const Bod
                });
 }
 
+// The distinct rows, then -1 up to `count`.
+template <class Index>
+void write_rows(const RowOrder& order, Index* out, std::int64_t count) {
+  Index* const end = std::transform(order.rows.begin(), order.rows.end(), out,
+                                    [](std::int64_t row) { return static_cast<Index>(row); });
+  std::fill(end, out + count, Index{-1});
+}
+
 }  // namespace
 
 void coalesce(const KernelContext& context) {
@@ -40,9 +48,11 @@ void coalesce(const KernelContext& context) {
   const RowOrder order = order_rows(indices);
   const std::int64_t count = indices.numel(), used = static_cast<std::int64_t>(order.rows.size());
   const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
-  auto* const out = rows.as<std::int64_t>();
-  std::copy(order.rows.begin(), order.rows.end(), out);
-  std::fill(out + used, out + count, -1);
+  if (rows.dtype == DType::i64) {
+    write_rows(order, rows.as<std::int64_t>(), count);
+  } else {
+    write_rows(order, rows.as<std::int32_t>(), count);
+  }
   for_each_segment(order, values, [&](std::size_t s, std::span<const std::byte* const> from) {
     std::byte* const to = sums.as<std::byte>() + static_cast<std::int64_t>(s) * bytes;
     if (from.size() == 1) {
