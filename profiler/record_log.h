@@ -66,8 +66,8 @@ class RecordLog {
     }
     void text(std::string_view value) {
       number(value.size());
-      std::memcpy(at_, value.data(), value.size());
-      at_ += value.size();
+      // Not memcpy: an empty view may hold a null pointer.
+      at_ = std::ranges::transform(value, at_, [](char c) { return static_cast<std::byte>(c); }).out;
     }
 
    private:
