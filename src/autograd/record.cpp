@@ -32,7 +32,7 @@ Edge edge_to(const Tensor& tensor) {
 
 std::shared_ptr<Node> make_node(const ops::OpSchema& schema, ops::TensorPointers inputs, const Attributes& attributes,
                                 std::source_location where, std::span<const Tensor> outputs) {
-  auto node = std::make_shared<Node>();
+  auto node = make_cell<Node>();
   node->call.schema = &schema;
   node->call.attributes = attributes;
   node->call.where = where;
@@ -64,7 +64,9 @@ void save_outputs(Node& node, std::span<const Tensor> outputs) {
   if (mask == 0) return;
   node.call.outputs.resize(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (ops::has(mask, i) && outputs[i].defined()) node.call.outputs[i] = save(outputs[i]);
+    if (!ops::has(mask, i) || !outputs[i].defined()) continue;
+    // Never the output itself: it is about to own the node.
+    node.call.outputs[i] = {outputs[i].detach(), outputs[i].impl()->storage->version()};
   }
 }
 

@@ -32,9 +32,9 @@ void broadcast_view(TensorView& view, const Shape& shape, int kept) {
   view.strides = strides;
 }
 
-TensorView view_of(const TensorImpl& tensor, void* base) {
+TensorView& add_view(ViewList& views, const TensorImpl& tensor, void* base) {
   void* data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
-  return {data, tensor.dtype, true, tensor.shape, tensor.strides};
+  return views.add(data, tensor.dtype, true, tensor.shape, tensor.strides);
 }
 
 }  // namespace
@@ -117,16 +117,16 @@ const TensorImpl& Call::laid_out(std::size_t i) {
 
 void Call::add_input_view(std::size_t i) {
   if (!is_given(i)) {
-    input_views_.add({});
+    input_views_.add();
     return;
   }
   if (ops::has(schema_.metadata_inputs, i)) {
-    input_views_.add(view_of(*inputs_[i]->impl(), nullptr));
+    add_view(input_views_, *inputs_[i]->impl(), nullptr);
     return;
   }
   const TensorImpl& tensor = laid_out(i);
   const Device device = ops::has(schema_.host_inputs, i) ? cpu::device : placement_.device;
-  TensorView& view = input_views_.add(view_of(tensor, bring(core_, tensor, device, reason()).allocation.data));
+  TensorView& view = add_view(input_views_, tensor, bring(core_, tensor, device, reason()).allocation.data);
   if (!schema_.broadcasts && !schema_.broadcasts_batch) return;
   const Shape& target = infer_.output().shape;
   if (view.shape != target) broadcast_view(view, target, schema_.broadcasts_batch ? 2 : 0);
@@ -152,16 +152,16 @@ void Call::allocate_outputs() {
   const std::span<const ops::OutputSpec> specs = infer_.outputs();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (!specs[i].given) {
-      output_views_.add({});
+      output_views_.add();
       continue;
     }
     const Bytes size{specs[i].shape.product() * size_of(specs[i].dtype)};
-    auto tensor = std::make_shared<TensorImpl>(specs[i].shape, specs[i].strides, specs[i].dtype, placement_.device);
+    auto tensor = make_cell<TensorImpl>(specs[i].shape, specs[i].strides, specs[i].dtype, placement_.device);
     tensor->producer = schema_.name;
     tensor->number = core_.next_number();
     tensor->storage = allocate_storage(core_, size, *context_);
     const Replica* replica = tensor->storage->settled_on(placement_.device);
-    output_views_.add(view_of(*tensor, replica == nullptr ? nullptr : replica->allocation.data));
+    add_view(output_views_, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
     outputs_[i] = Tensor(std::move(tensor));
   }
 }

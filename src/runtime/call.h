@@ -27,9 +27,10 @@ class ViewList {
     if (count > kInline) many_.reserve(count);
     uses_many_ = count > kInline;
   }
-  TensorView& add(const TensorView& view) {
-    if (uses_many_) return many_.emplace_back(view);
-    return *new (&inline_[sizeof(TensorView) * count_++]) TensorView(view);
+  template <class... Members>
+  TensorView& add(const Members&... members) {
+    if (uses_many_) return many_.emplace_back(TensorView{members...});
+    return *new (&inline_[sizeof(TensorView) * count_++]) TensorView{members...};
   }
   std::span<const TensorView> views() const {
     if (uses_many_) return many_;

@@ -204,7 +204,7 @@ Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const
 std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, Device target,
                                   const CopyReason& reason) {
   Storage& from = *tensor.storage;
-  auto result = std::make_shared<Storage>(from.size(), core.shared_from_this());
+  auto result = make_cell<Storage>(from.size(), core.shared_from_this());
   if (from.size().count == 0) return result;
   const std::lock_guard lock(from.mutex());
   if (target.is_gpu()) {
@@ -230,7 +230,7 @@ std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, D
 }
 
 std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context) {
-  auto storage = std::make_shared<Storage>(size, core.shared_from_this());
+  auto storage = make_cell<Storage>(size, core.shared_from_this());
   if (size.count > 0) {
     storage->add({context.device, true, false, context.allocator->allocate(size, context.compute), {}, {}});
   }

@@ -104,8 +104,10 @@ std::span<const std::byte> host_bytes(const Tensor& tensor, std::string_view act
 }
 
 void Tensor::fetch(void* destination, DType expected, Where where) const {
-  FERRY_CHECK(dtype() == expected, InvalidArgument, "to_vector: '{}' is {}, not {}; convert it with .to(dtype)", name(),
-              describe(*this), name_of(expected));
+  ops::located("to_vector", where, [&] {
+    FERRY_CHECK(dtype() == expected, InvalidArgument, "to_vector: '{}' is {}, not {}; convert it with .to(dtype)",
+                name(), describe(*this), name_of(expected));
+  });
   RuntimeCore& core = core_of(*this);
   if (!core.options().values) {
     if (profiler::Recorder* recorder = core.recorder()) recorder->count_unavailable_read();
@@ -132,8 +134,10 @@ void Tensor::fetch(void* destination, DType expected, Where where) const {
 }
 
 double Tensor::item(Where where) const {
-  FERRY_CHECK(numel() == 1, ShapeError, "item: '{}' is {}, which has {} elements instead of one", name(),
-              describe(*this), numel());
+  ops::located("item", where, [&] {
+    FERRY_CHECK(numel() == 1, ShapeError, "item: '{}' is {}, which has {} elements instead of one", name(),
+                describe(*this), numel());
+  });
   std::byte bytes[sizeof(double)] = {};
   fetch(bytes, dtype(), where);
   return number_at(bytes, dtype());
@@ -152,7 +156,7 @@ Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, W
       const placement::InheritedPlacement here(x.device());
       source = copy_dense(x, x.dtype(), where);
     }
-    auto moved = std::make_shared<TensorImpl>(source.shape(), source.strides(), source.dtype(), target);
+    auto moved = make_cell<TensorImpl>(source.shape(), source.strides(), source.dtype(), target);
     moved->offset = source.impl()->offset;
     moved->producer = schema.name;
     moved->number = core.next_number();
@@ -172,7 +176,7 @@ Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, W
 Tensor from_host(const void* values, DType dtype, const Shape& shape, std::source_location where) {
   try {
     RuntimeCore& core = *current_core();
-    auto tensor = std::make_shared<TensorImpl>(shape, contiguous_strides(shape), dtype, cpu::device);
+    auto tensor = make_cell<TensorImpl>(shape, contiguous_strides(shape), dtype, cpu::device);
     tensor->producer = "from_host";
     tensor->number = core.next_number();
     const Bytes size{shape.product() * size_of(dtype)};

@@ -36,7 +36,7 @@ std::string describe(const Tensor& tensor) {
 
 std::shared_ptr<TensorImpl> make_view(const TensorImpl& base, const Shape& shape, const Strides& strides,
                                       std::int64_t offset) {
-  auto view = std::make_shared<TensorImpl>(shape, strides, base.dtype, base.device);
+  auto view = make_cell<TensorImpl>(shape, strides, base.dtype, base.device);
   view->offset = offset;
   view->is_view = true;
   view->storage = base.storage;

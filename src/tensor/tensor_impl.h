@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <ferry/tensor.h>
+#include "src/tensor/cell_cache.h"
 #include "src/tensor/storage.h"
 
 namespace ferry {
