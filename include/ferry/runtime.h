@@ -104,7 +104,6 @@ class Runtime {
 
  private:
   std::shared_ptr<RuntimeCore> core_;
-  std::shared_ptr<RuntimeCore> previous_;
 };
 
 // Wait for all work of the calling thread's runtime.

@@ -12,6 +12,11 @@ namespace {
 
 DType statistics_dtype(DType type) { return size_of(type) == 2 ? DType::f32 : type; }
 
+// The order of axes in which a kernel meets features, and writes the result.
+Strides feature_strides(const Tensor& x) {
+  return x.rank() == 4 ? image_strides(x, x.shape()) : contiguous_strides(x.shape());
+}
+
 void require_features(const InferContext& context) {
   context.require_float(0);
   if (context.in(0).rank() != 4 && context.in(0).rank() != 2) context.fail_shape(0, "it needs [N, C, H, W] or [N, C]");
@@ -22,7 +27,7 @@ void infer_batch_norm(InferContext& context) {
   const Shape& x = context.shape(0);
   for (const std::size_t i : {1, 2}) context.require_vector(i, x[1], 0);
   if (x.product() == 0) context.fail_shape(0, "statistics of no elements do not exist");
-  context.add_output(x, context.dtype(0), elementwise_strides(context.in(0), x));
+  context.add_output(x, context.dtype(0), feature_strides(context.in(0)));
   context.add_output({x[1]}, statistics_dtype(context.dtype(0)));
   context.add_output({x[1]}, statistics_dtype(context.dtype(0)));
 }
@@ -33,12 +38,12 @@ void infer_inference(InferContext& context) {
   for (std::size_t i = 1; i < 5; ++i) context.require_vector(i, x[1], 0);
   context.require_given(3);
   context.require_given(4);
-  context.add_output(x, context.dtype(0), elementwise_strides(context.in(0), x));
+  context.add_output(x, context.dtype(0), feature_strides(context.in(0)));
 }
 
 void infer_backward(InferContext& context) {
   const Shape& x = context.shape(1);
-  context.add_output(x, context.dtype(1), elementwise_strides(context.in(1), x));
+  context.add_output(x, context.dtype(1), feature_strides(context.in(1)));
   const auto& attributes = context.attributes.as<BatchNormAttributes>();
   for (const bool wanted : {attributes.wants_gamma, attributes.wants_beta}) {
     if (wanted) {

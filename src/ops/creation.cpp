@@ -36,6 +36,11 @@ void infer_fill_in_place(InferContext& context) {
 }
 
 Tensor random(const OpSchema& schema, const Shape& shape, double low, double high, DType dtype, Where where) {
+  located(schema.name, where, [&] {
+    const bool uniform = &schema == &kUniform;
+    FERRY_CHECK(uniform ? low <= high : high >= 0, InvalidArgument, "{}: {} {} and {} {}", schema.name,
+                uniform ? "low" : "mean", low, uniform ? "a smaller high" : "a negative stddev", high);
+  });
   const RandomStream stream = draw_random(shape.product());
   const RandomAttributes attributes{low, high, stream.seed, stream.offset, {shape, dtype}};
   return invoke(schema, {}, attributes, where);
@@ -65,10 +70,16 @@ Tensor full(const Shape& shape, double value, DType dtype, Where where) {
 Tensor zeros(const Shape& shape, DType dtype, Where where) { return full(shape, 0, dtype, where); }
 Tensor ones(const Shape& shape, DType dtype, Where where) { return full(shape, 1, dtype, where); }
 Tensor zeros_like(const Tensor& x, Where where) {
-  return ops::located("zeros_like", x, where, [&] { return full(x.shape(), 0, x.dtype(), where); });
+  return ops::located("zeros_like", x, where, [&] {
+    const ops::RuntimeOf runtime(x);
+    return full(x.shape(), 0, x.dtype(), where);
+  });
 }
 Tensor ones_like(const Tensor& x, Where where) {
-  return ops::located("ones_like", x, where, [&] { return full(x.shape(), 1, x.dtype(), where); });
+  return ops::located("ones_like", x, where, [&] {
+    const ops::RuntimeOf runtime(x);
+    return full(x.shape(), 1, x.dtype(), where);
+  });
 }
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, Where where) {

@@ -2,11 +2,16 @@
 // record_in_graph by autograd (src/autograd/record.cpp).
 #pragma once
 
+#include <memory>
 #include <source_location>
 #include <span>
 #include <string_view>
 
 #include "src/ops/op_schema.h"
+
+namespace ferry {
+class RuntimeCore;
+}
 
 namespace ferry::ops {
 
@@ -31,6 +36,19 @@ Tensor invoke_view(const OpSchema& schema, const Tensor& x, const Attributes& at
 
 // x's elements in new memory on another device; x itself when it lives there.
 Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, Where where);
+
+// The thread's runtime is x's in this scope, so that ops without inputs make tensors that go with x: it may not be the
+// current one, or have ended. Requires: x is defined.
+class [[nodiscard]] RuntimeOf {
+ public:
+  explicit RuntimeOf(const Tensor& x);
+  ~RuntimeOf();
+  RuntimeOf(const RuntimeOf&) = delete;
+  RuntimeOf& operator=(const RuntimeOf&) = delete;
+
+ private:
+  std::shared_ptr<RuntimeCore> previous_;
+};
 
 // Throws: InvalidArgument.
 void require_defined(std::string_view op, const Tensor& x);

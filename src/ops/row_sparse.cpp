@@ -74,6 +74,7 @@ RowSparse RowSparse::coalesced(std::source_location where) const {
 
 Tensor RowSparse::dense(std::source_location where) const {
   const NoGrad no_grad;
+  const ops::RuntimeOf runtime(values);
   const Tensor result = zeros(shape, values.dtype(), where);
   ops::scatter_add_rows(result, *this, where);
   return result;

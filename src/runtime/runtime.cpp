@@ -8,10 +8,11 @@ namespace ferry {
 Runtime::Runtime(RuntimeOptions options)
     : Runtime(std::make_shared<RuntimeCore>(std::move(options), DriverDecorator{})) {}
 
-Runtime::Runtime(std::shared_ptr<RuntimeCore> core) : core_(std::move(core)), previous_(exchange_current_core(core_)) {}
+Runtime::Runtime(std::shared_ptr<RuntimeCore> core) : core_(std::move(core)) { begin_runtime(core_); }
 
 Runtime::~Runtime() {
-  if (current_core() == core_) exchange_current_core(std::move(previous_));
+  end_runtime(core_);
+  core_->finish();
 }
 
 std::unique_ptr<Runtime> make_runtime(RuntimeOptions options, const DriverDecorator& decorate,

@@ -108,19 +108,20 @@ RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate
   default_device_ = devices_.size() > 1 ? gpu::device : cpu::device;
 }
 
-RuntimeCore::~RuntimeCore() {
+RuntimeCore::~RuntimeCore() { finish(); }
+
+void RuntimeCore::finish() noexcept {
   for (const auto& context : devices_) {
     try {
       context->driver->synchronize();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       fmt::print(stderr, "ferry: work still queued at the end failed: {}\n", error.what());
     }
   }
 }
 
 void RuntimeCore::throw_no_device(Device device) const {
-  throw InvalidArgument(
-      fmt::format("there is no {}; the runtime has {} GPUs", to_string(device), devices_.size() - 1));
+  throw InvalidArgument(fmt::format("there is no {}; the runtime has {} GPUs", to_string(device), devices_.size() - 1));
 }
 
 void RuntimeCore::set_recorder(profiler::Recorder* recorder) {

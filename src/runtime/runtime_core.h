@@ -58,7 +58,8 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   // Throws: InvalidArgument for a device this runtime does not have.
   DeviceContext& context(Device device) {
     const std::size_t position = device.is_cpu() ? 0 : static_cast<std::size_t>(device.index) + 1;
-    if (position >= devices_.size()) [[unlikely]] throw_no_device(device);
+    if (position >= devices_.size()) [[unlikely]]
+      throw_no_device(device);
     return *devices_[position];
   }
   DeviceContext& cpu() { return *devices_.front(); }
@@ -83,6 +84,8 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   // True the first time it is asked for this pair.
   bool first_fallback(std::string_view op, Device device);
   void synchronize();
+  // Waits for all work; what it raises is printed, for there is nobody left to catch it.
+  void finish() noexcept;
 
  private:
   [[noreturn]] void throw_no_device(Device device) const;

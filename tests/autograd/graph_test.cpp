@@ -91,6 +91,16 @@ TEST_F(Graph, BackwardReleasesWhatItSaved) {
   EXPECT_GT(held, before);
 }
 
+// The fixture looks for what is left: no op may keep itself alive through the results it saved.
+TEST_F(Graph, GraphsWithoutABackwardAreReleased) {
+  const Tensor x = full({1, 2, 4, 4}, 0.5).set_requires_grad();
+  for (const Tensor& y :
+       {tanh(x), sigmoid(x), relu(x), sqrt(x), exp(x), max(x), l2_normalize(x), max_pool2d(x),
+        batch_norm(x, {}, {}, {}, {}), softmax_cross_entropy(reshape(x, {4, 8}), zeros({4}, DType::i64))}) {
+    EXPECT_TRUE(y.requires_grad());
+  }
+}
+
 TEST_F(Graph, NoGradBuildsNothing) {
   const Tensor x = leaf({1});
   {

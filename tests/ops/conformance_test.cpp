@@ -61,6 +61,18 @@ void expect_close(const Array& result, const Array& expected, DType dtype, doubl
   }
 }
 
+void check_case(const OpCase& each, DType dtype, std::size_t variant, Random& random) {
+  try {
+    const Arguments arguments = make_arguments(each, dtype, variant, random);
+    const Tensor result = each.call(arguments.tensors);
+    // The result is rounded to its own dtype, intermediate values to the inputs'.
+    const bool narrower = is_floating(result.dtype()) && size_of(result.dtype()) < size_of(dtype);
+    expect_close(to_array(result), each.reference(arguments.arrays), narrower ? result.dtype() : dtype, each.scale);
+  } catch (const Error& error) {
+    FAIL() << error.what();
+  }
+}
+
 class OpConformance : public ::testing::TestWithParam<std::tuple<Backend, std::string>> {};
 
 TEST_P(OpConformance, MatchesPlainReference) {
@@ -74,12 +86,7 @@ TEST_P(OpConformance, MatchesPlainReference) {
         for (std::size_t variant = 0; variant < kLayoutVariants; ++variant) {
           SCOPED_TRACE(each.op + " " + each.variant + " " + std::string(name_of(dtype)) + " layout " +
                        std::to_string(variant));
-          const Arguments arguments = make_arguments(each, dtype, variant, random);
-          const Tensor result = each.call(arguments.tensors);
-          // The result is rounded to its own dtype, intermediate values to the inputs'.
-          const DType coarser =
-              size_of(result.dtype()) < size_of(dtype) && is_floating(result.dtype()) ? result.dtype() : dtype;
-          expect_close(to_array(result), each.reference(arguments.arrays), coarser, each.scale);
+          check_case(each, dtype, variant, random);
           if (::testing::Test::HasFatalFailure()) return;
         }
       }

@@ -77,6 +77,8 @@ MatmulProblem innermost_problem(const TensorView& a, const TensorView& b, const 
   for (int i = 0; i < rank - 2; ++i) batch.push({y.shape[i], a.strides[i], b.strides[i], y.strides[i]});
   if (batch.count == 0) return problem;
   const BatchAxes::Axis axis = batch.axes[static_cast<std::size_t>(batch.count - 1)];
+  // oneDNN wants the result's batch in one of the operands: where both repeat, each product is one call.
+  if (axis.a == 0 && axis.b == 0) return problem;
   const bool rows_continue = problem.m == 1 || axis.a == problem.m * problem.a.row;
   if (axis.b == 0 && rows_continue && problem.a.column == 1 && axis.a >= problem.k) {
     // One b for all: the batch is more rows.
