@@ -15,16 +15,16 @@ class TrainingStep : public nn::Module {
  public:
   static constexpr std::int64_t kBatch = 3, kTokens = 12, kFeatures = 10, kClasses = 5, kVocabulary = 50;
 
-  TrainingStep() {
+  explicit TrainingStep(std::int64_t channels = 6) {
     {
       const DeviceGuard<cpu> guard;
       embedding_ = register_module("embedding",
                                    std::make_shared<nn::Embedding>(kVocabulary, kFeatures, GradientKind::row_sparse));
     }
-    conv_ = register_module("conv", std::make_shared<nn::Conv2d>(1, 6, std::array<std::int64_t, 2>{3, 3},
+    conv_ = register_module("conv", std::make_shared<nn::Conv2d>(1, channels, std::array<std::int64_t, 2>{3, 3},
                                                                  Conv2dOptions{.padding = {1, 1}}));
-    norm_ = register_module("norm", std::make_shared<nn::BatchNorm2d>(6));
-    head_ = register_module("head", std::make_shared<nn::Linear>(6 * (kTokens / 2) * (kFeatures / 2), kClasses));
+    norm_ = register_module("norm", std::make_shared<nn::BatchNorm2d>(channels));
+    head_ = register_module("head", std::make_shared<nn::Linear>(channels * (kTokens / 2) * (kFeatures / 2), kClasses));
     optimizer_ = std::make_unique<optim::Sgd>(*this, optim::SgdOptions{.rate = 0.1, .momentum = 0.9});
   }
 
@@ -50,7 +50,11 @@ class TrainingStep : public nn::Module {
 
  protected:
   Tensor forward(const Tensor& ids) override {
-    const Tensor rows = (*embedding_)(ids);
+    Tensor rows;
+    {
+      const DeviceGuard<cpu> guard;
+      rows = (*embedding_)(ids);
+    }
     const Tensor image = reshape(rows, {kBatch, 1, kTokens, kFeatures});
     const Tensor features = max_pool2d(relu((*norm_)((*conv_)(image))));
     return (*head_)(flatten(features, 1));
