@@ -163,7 +163,8 @@ FileHeader parse_header(std::string_view text, std::int64_t file_size, const std
   if (text.empty() || text.front() != '{') place.fail(kLengthBytes, "the header does not start with '{{'");
   FileHeader header;
   header.data_start = kLengthBytes + static_cast<std::int64_t>(text.size());
-  for (const auto& [name, value] : parse_json(text, place).items()) {
+  const Json json = parse_json(text, place);
+  for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") {
       header.metadata = parse_metadata(value, place);
     } else {
