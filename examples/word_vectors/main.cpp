@@ -13,7 +13,7 @@ constexpr std::size_t kNeighbours = 8;
 
 void print_start(const Options& options, const ferry::Runtime& runtime, const Vocabulary& vocabulary,
                  std::size_t documents) {
-  fmt::print("word_vectors: skip-gram with negative sampling and character n-grams\n");
+  fmt::print("word_vectors: skip-gram over words and their character n-grams\n");
   fmt::print("Place: {}; words/s are wall time\n", example::place_of(runtime));
   fmt::print("Text: {}, {} paragraphs, {} words of a vocabulary of {}\n",
              options.text.empty() ? "Debian's fortunes" : options.text, documents, vocabulary.total(),

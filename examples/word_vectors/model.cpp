@@ -1,6 +1,7 @@
 #include "word_vectors/model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ferry/ferry.h>
 
@@ -10,15 +11,11 @@ using namespace ferry;
 
 namespace {
 
-constexpr double kNegativesPerPair = 5;  // as word2vec's default
 constexpr std::int64_t kWordsPerPiece = 4096;
-
-// log(1 + eˣ), without overflow.
-Tensor softplus(const Tensor& x) { return relu(x) + log(exp(-abs(x)) + 1.0); }
 
 Tensor create_table(std::int64_t rows, std::int64_t dim) {
   const DeviceGuard<cpu> guard;
-  const double bound = 1 / static_cast<double>(dim);
+  const double bound = 1 / std::sqrt(static_cast<double>(dim));
   return named(uniform({rows, dim}, -bound, bound), "table").set_requires_grad();
 }
 
@@ -45,16 +42,13 @@ Tensor Model::loss(const Batch& batch, const RowLists& rows_of_words) const {
   const Tensor centres = named(vectors(entries), "centres");
 
   // From here on the GPU works; `centres` is all of the table that goes there.
-  const auto repeated = embedding(centres, from_vector(batch.pair_centres));
-  const auto contexts = embedding(output, from_vector(batch.contexts), GradientKind::row_sparse);
-  const Tensor positive = sum(repeated * contexts, {1});
-
-  const auto noise = embedding(output, from_vector(batch.negatives), GradientKind::row_sparse);
-  const Tensor negative = matmul(centres, transpose(noise));
-  const auto count = static_cast<std::int64_t>(batch.centres.size());
-  const double share = kNegativesPerPair / static_cast<double>(batch.negatives.size());
-  const Tensor weight = from_vector(batch.pairs_per_centre, {count, 1}) * share;
-  return sum(softplus(-positive)) + sum(softplus(negative) * weight);
+  const Tensor pair_centres = from_vector(batch.pair_centres);
+  const Tensor contexts = embedding(output, from_vector(batch.contexts), GradientKind::row_sparse);
+  const Tensor positive = sum(embedding(centres, pair_centres) * contexts, {1}, true);
+  const Tensor noise = embedding(output, from_vector(batch.negatives), GradientKind::row_sparse);
+  const Tensor negative = embedding(matmul(centres, transpose(noise)), pair_centres);
+  const Tensor label = zeros({pair_centres.numel()}, DType::i64);  // the context is candidate 0
+  return softmax_cross_entropy(concat({positive, negative}, 1), label, Reduction::sum);
 }
 
 std::vector<float> all_vectors(const Model& model, const RowLists& rows_of_words) {

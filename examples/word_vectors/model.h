@@ -1,4 +1,5 @@
-// Skip-gram with negative sampling over words made of character n-grams.
+// Skip-gram with sampled softmax over words made of character n-grams: of a word's context and the batch's negative
+// samples, the context should score highest.
 //
 // The table is far larger than a GPU's memory: it stays on the CPU, and only the vectors of a batch's words cross.
 #pragma once
@@ -19,7 +20,7 @@ class Model {
 
   // The vectors of entries made of table rows, [entries, dim], computed on the CPU.
   ferry::Tensor vectors(const RowLists& entries) const;
-  // Summed over the pairs of a batch. Each pair counts for `negatives_per_pair` negative samples.
+  // Summed over the pairs of a batch.
   ferry::Tensor loss(const Batch& batch, const RowLists& rows_of_words) const;
 
   ferry::Tensor table;   // [rows, dim] on the CPU

@@ -12,12 +12,12 @@ namespace word_vectors {
 struct Options {
   example::CommonOptions common;
   std::string text;  // file; "": Debian's fortunes
-  std::int64_t epochs = 20;
+  std::int64_t epochs = 12;
   std::int64_t steps = 0;  // 0: as many as the epochs take
   std::int64_t dim = 150, rows = 10'000'000;
-  std::int64_t batch = 512, negatives = 256, min_count = 5;
+  std::int64_t batch = 256, negatives = 256, min_count = 5;
   int window = 5;
-  double rate = 0.05, subsample = 1e-3;
+  double rate = 0.1, subsample = 1e-4;
   std::string checkpoint;               // continued from where it exists
   std::int64_t checkpoint_every = 500;  // steps
   bool restart = false;                 // ignore an existing checkpoint

@@ -125,7 +125,6 @@ Batch Sampler::next() {
       batch.contexts.push_back(contexts_[i]);
     }
     batch.centres.push_back(pairs.word);
-    batch.pairs_per_centre.push_back(static_cast<float>(pairs.last - pairs.first));
   }
   std::mt19937_64 random = random_at(options_.seed, 2, position_.step++);
   for (std::int64_t i = 0; i < options_.negatives; ++i) batch.negatives.push_back(draw_negative(random));

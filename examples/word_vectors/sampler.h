@@ -18,7 +18,6 @@ struct Batch {
   std::vector<std::int32_t> centres;       // [B]
   std::vector<std::int32_t> pair_centres;  // [P] position of the pair's centre in `centres`
   std::vector<std::int32_t> contexts;      // [P]
-  std::vector<float> pairs_per_centre;     // [B]
   std::vector<std::int32_t> negatives;     // [N], shared by the batch
 };
 

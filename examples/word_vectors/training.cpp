@@ -18,9 +18,8 @@ namespace {
 constexpr std::int64_t kLossEvery = 10;
 constexpr double kLossMemory = 0.9;
 constexpr double kLowestRate = 0.01;  // of the first rate
-// A word's vector is the mean of about twenty rows, so each row sees a twentieth of its gradient and the vector moves
-// by a twentieth of that.
-constexpr double kTableRate = 15;
+// A word's vector is the mean of about fifteen rows, so that each row sees a fifteenth of its gradient.
+constexpr double kTableRate = 3;
 
 struct Optimizers {
   explicit Optimizers(const Model& model, double rate)
