@@ -60,8 +60,8 @@ json train_with_table_on_cpu(const Settings& settings, const ferry::Runtime& run
       rows = ferry::embedding(table, ids, ferry::GradientKind::row_sparse);
     }
     losses.push_back(train_step(rows, optimizer));
-    fmt::print("step {}: loss {:.6f}, {} ({})\n", step + 1, losses.back().get<double>(), ferry::to_string(runtime.now()),
-               runtime.virtual_time() ? "virtual time" : "elapsed");
+    fmt::print("step {}: loss {:.6f}, {} ({})\n", step + 1, losses.back().get<double>(),
+               ferry::to_string(runtime.now()), runtime.virtual_time() ? "virtual time" : "elapsed");
   }
   return losses;
 }
