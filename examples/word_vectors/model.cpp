@@ -11,12 +11,18 @@ using namespace ferry;
 
 namespace {
 
+// Cosines are divided by it, so that the context can stand out from hundreds of samples.
+constexpr double kTemperature = 0.15;
 constexpr std::int64_t kWordsPerPiece = 4096;
+
+Tensor random_rows(std::int64_t rows, std::int64_t dim) {
+  const double bound = 1 / std::sqrt(static_cast<double>(dim));
+  return uniform({rows, dim}, -bound, bound);
+}
 
 Tensor create_table(std::int64_t rows, std::int64_t dim) {
   const DeviceGuard<cpu> guard;
-  const double bound = 1 / std::sqrt(static_cast<double>(dim));
-  return named(uniform({rows, dim}, -bound, bound), "table").set_requires_grad();
+  return named(random_rows(rows, dim), "table").set_requires_grad();
 }
 
 void append(RowLists& lists, std::span<const std::int32_t> rows) {
@@ -27,7 +33,7 @@ void append(RowLists& lists, std::span<const std::int32_t> rows) {
 }  // namespace
 
 Model::Model(std::int64_t rows, std::int64_t words, std::int64_t dim)
-    : table(create_table(rows, dim)), output(named(zeros({words, dim}), "output").set_requires_grad()) {}
+    : table(create_table(rows, dim)), output(named(random_rows(words, dim), "output").set_requires_grad()) {}
 
 Tensor Model::vectors(const RowLists& entries) const {
   const DeviceGuard<cpu> guard;
@@ -39,13 +45,14 @@ Tensor Model::vectors(const RowLists& entries) const {
 Tensor Model::loss(const Batch& batch, const RowLists& rows_of_words) const {
   RowLists entries;
   for (const std::int32_t word : batch.centres) append(entries, rows_of_words.of(word));
-  const Tensor centres = named(vectors(entries), "centres");
+  const Tensor bags = named(vectors(entries), "bags");
 
-  // From here on the GPU works; `centres` is all of the table that goes there.
+  // From here on the GPU works; `bags` is all of the table that goes there.
+  const Tensor centres = l2_normalize(bags) * (1 / kTemperature);
   const Tensor pair_centres = from_vector(batch.pair_centres);
-  const Tensor contexts = embedding(output, from_vector(batch.contexts), GradientKind::row_sparse);
+  const Tensor contexts = l2_normalize(embedding(output, from_vector(batch.contexts), GradientKind::row_sparse));
   const Tensor positive = sum(embedding(centres, pair_centres) * contexts, {1}, true);
-  const Tensor noise = embedding(output, from_vector(batch.negatives), GradientKind::row_sparse);
+  const Tensor noise = l2_normalize(embedding(output, from_vector(batch.negatives), GradientKind::row_sparse));
   const Tensor negative = embedding(matmul(centres, transpose(noise)), pair_centres);
   const Tensor label = zeros({pair_centres.numel()}, DType::i64);  // the context is candidate 0
   return softmax_cross_entropy(concat({positive, negative}, 1), label, Reduction::sum);

@@ -1,5 +1,5 @@
 // Skip-gram with sampled softmax over words made of character n-grams: of a word's context and the batch's negative
-// samples, the context should score highest.
+// samples, the context should have the highest cosine with the word.
 //
 // The table is far larger than a GPU's memory: it stays on the CPU, and only the vectors of a batch's words cross.
 #pragma once

@@ -19,7 +19,7 @@ constexpr std::int64_t kLossEvery = 10;
 constexpr double kLossMemory = 0.9;
 constexpr double kLowestRate = 0.01;  // of the first rate
 // A word's vector is the mean of about fifteen rows, so that each row sees a fifteenth of its gradient.
-constexpr double kTableRate = 3;
+constexpr double kTableRate = 5;
 
 struct Optimizers {
   explicit Optimizers(const Model& model, double rate)

@@ -36,7 +36,7 @@ class Backward {
     }
   }
 
-  void deliver(const Edge& edge, ops::Gradient gradient) {
+  void deliver(const Edge& edge, const ops::Gradient& gradient) {
     if (edge.leaf != nullptr) {
       Meta& meta = *meta_of(*edge.leaf);
       meta.gradient = accumulated(std::move(meta.gradient), gradient, where_);
@@ -85,7 +85,7 @@ class Backward {
     output_gradients.clear();
     if (!options_.retain_graph) release(node);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      if (node.edges[i] && results[i].defined()) deliver(node.edges[i], std::move(results[i]));
+      if (node.edges[i] && results[i].defined()) deliver(node.edges[i], results[i]);
     }
   }
 

@@ -5,7 +5,8 @@
 
 #include <ferry/error.h>
 
-#define FERRY_CHECK(condition, ErrorType, ...)                          \
-  do {                                                                  \
-    if (!(condition)) [[unlikely]] throw ErrorType(fmt::format(__VA_ARGS__)); \
+#define FERRY_CHECK(condition, ErrorType, ...)   \
+  do {                                           \
+    if (!(condition)) [[unlikely]]               \
+      throw ErrorType(fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -53,15 +53,15 @@ struct CopyRequest {
   Bytes size;
   CopyDirection direction;
   HostMemory host_memory = HostMemory::pinned;
-  std::string_view label;                // for the ordering checker: what is copied; a string that outlives the driver
-  std::uint64_t correlation = 0;         // joins the work record to the recorder's copy; 0: not recorded
+  std::string_view label;         // for the ordering checker: what is copied; a string that outlives the driver
+  std::uint64_t correlation = 0;  // joins the work record to the recorder's copy; 0: not recorded
 };
 
 struct KernelLaunch {
   Kernel kernel;
-  KernelContext context;                 // valid during the call; a driver that queues copies what it needs
-  Cost cost;                             // filled only when the driver's needs_cost() is true
-  std::source_location where;            // the user's line, for errors found when the work runs
+  KernelContext context;       // valid during the call; a driver that queues copies what it needs
+  Cost cost;                   // filled only when the driver's needs_cost() is true
+  std::source_location where;  // the user's line, for errors found when the work runs
   std::uint64_t correlation = 0;
 };
 

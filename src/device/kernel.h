@@ -39,8 +39,8 @@ class Attributes {
 
   Attributes() = default;
   template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Attributes>)
-  Attributes(const T& value) : size_(sizeof(T)), tag_(&kTag<T>) {  // NOLINT(google-explicit-constructor)
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Attributes>) Attributes(const T& value)
+      : size_(sizeof(T)), tag_(&kTag<T>) {  // NOLINT(google-explicit-constructor)
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kCapacity && alignof(T) <= 8);
     std::memcpy(bytes_, &value, sizeof(T));
   }
@@ -96,7 +96,18 @@ struct KernelEntry {
 };
 
 // Work of one op call, for the roofline of a device spec.
-enum class OpClass : std::uint8_t { matmul, convolution, elementwise, reduction, normalization, pooling, gather, fill, copy, metadata };
+enum class OpClass : std::uint8_t {
+  matmul,
+  convolution,
+  elementwise,
+  reduction,
+  normalization,
+  pooling,
+  gather,
+  fill,
+  copy,
+  metadata
+};
 constexpr int kOpClassCount = 10;
 
 // "matmul", "convolution", …

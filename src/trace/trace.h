@@ -56,7 +56,7 @@ struct OpRecord {
   Nanoseconds begin{}, end{};     // host interval, copies of its inputs included
   std::vector<Argument> inputs{}, outputs{};
   double flops = 0, bytes = 0;
-  bool has_gpu_kernel = true;     // false: could only run on the CPU
+  bool has_gpu_kernel = true;  // false: could only run on the CPU
 };
 
 enum class CopyCause : std::uint8_t {
@@ -67,7 +67,7 @@ enum class CopyCause : std::uint8_t {
 
 // One transfer between host and a device (or two devices).
 struct CopyRecord {
-  OpIndex op = -1;  // the op that needed it; -1: none
+  OpIndex op = -1;           // the op that needed it; -1: none
   StringIndex op_name = -1;  // that op's name, or "fetch", "to"
   SiteIndex site = -1;
   StringIndex scope = -1;
@@ -114,7 +114,7 @@ struct MemorySample {
 
 struct DeviceInfo {
   Device device{};
-  std::string name{};         // "sim:rtx2080ti"
+  std::string name{};  // "sim:rtx2080ti"
   std::string description{};
   bool virtual_time = false;
   Bytes capacity{};
@@ -132,8 +132,8 @@ struct Trace {
   std::vector<WorkRecord> work{};
   std::vector<ScopeRecord> scopes{};
   std::vector<MemorySample> memory{};
-  Nanoseconds begin{}, end{};       // while the recorder was on
-  std::string copy_mode{};            // "staged" or "synchronous"
+  Nanoseconds begin{}, end{};          // while the recorder was on
+  std::string copy_mode{};             // "staged" or "synchronous"
   std::int64_t unavailable_reads = 0;  // values read in timing-only mode
 
   const std::string& string(StringIndex i) const;  // "" for -1
@@ -142,13 +142,13 @@ struct Trace {
 // A change the advisor computed: which op to put where, and what that saves. Plain data: placement writes it, the
 // report prints it.
 struct Advice {
-  std::vector<SiteIndex> sites{};      // lines to wrap, in program order
-  std::vector<StringIndex> ops{};      // their op names
-  Device device{};                     // into DeviceGuard<…> of this device
+  std::vector<SiteIndex> sites{};  // lines to wrap, in program order
+  std::vector<StringIndex> ops{};  // their op names
+  Device device{};                 // into DeviceGuard<…> of this device
   std::int64_t copies_removed = 0, copies_added = 0;
-  Nanoseconds blocked_saved{};       // host time no longer blocked
-  Nanoseconds compute_added{};       // ops that take longer on that device
-  std::string text{};                  // one sentence a reader can act on
+  Nanoseconds blocked_saved{};  // host time no longer blocked
+  Nanoseconds compute_added{};  // ops that take longer on that device
+  std::string text{};           // one sentence a reader can act on
 };
 
 // Synchronous copies of one op at one line.
@@ -156,12 +156,12 @@ struct Hotspot {
   StringIndex op_name = -1;
   SiteIndex site = -1;
   StringIndex scope = -1;
-  TensorIndex tensor = -1;           // the first one copied there
+  TensorIndex tensor = -1;  // the first one copied there
   Device from{}, to{};
   std::int64_t calls = 0;
   Bytes size{};
   Nanoseconds blocked{}, drain{}, transfer{};
-  std::vector<Advice> advice{};        // best first; empty: no placement removes it
+  std::vector<Advice> advice{};  // best first; empty: no placement removes it
 };
 
 }  // namespace ferry::trace

@@ -13,11 +13,11 @@
 namespace ferry {
 
 struct CpuOptions {
-  bool values = true;                         // false: timing only; memory is reserved without contents, kernels do not run
-  std::shared_ptr<VirtualClock> clock;        // null: real time
-  DeviceSpec model;                           // used with a virtual clock
-  bool measured_time = false;                 // with a virtual clock: advance by measured time, so that runs differ
-  std::shared_ptr<OrderingChecker> checker;   // null: unchecked
+  bool values = true;                   // false: timing only; memory is reserved without contents, kernels do not run
+  std::shared_ptr<VirtualClock> clock;  // null: real time
+  DeviceSpec model;                     // used with a virtual clock
+  bool measured_time = false;           // with a virtual clock: advance by measured time, so that runs differ
+  std::shared_ptr<OrderingChecker> checker;  // null: unchecked
 };
 
 std::unique_ptr<Driver> make_cpu_driver(CpuOptions options);

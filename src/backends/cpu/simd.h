@@ -8,7 +8,8 @@
 //   #include <hwy/foreach_target.h>
 //   #include <hwy/highway.h>
 //
-// (in this order, which the blank line keeps) and has its loops in ferry::cpu_backend::HWY_NAMESPACE between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE().
+// (in this order, which the blank line keeps) and has its loops in ferry::cpu_backend::HWY_NAMESPACE between
+// HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE().
 #pragma once
 
 // On x86-64 the baseline, AVX2 and AVX-512 are worth a copy of the code each.
