@@ -148,11 +148,12 @@ function timeline() {
   function ticks(g) {
     const step = [1, 2, 5].map(f => f * 10 ** Math.floor(Math.log10((to - from) / 8)))
       .concat(10 ** Math.ceil(Math.log10((to - from) / 8))).find(s => (to - from) / s <= 9) || (to - from);
-    for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
+    for (let k = Math.ceil((from - first) / step); first + k * step <= to; ++k) {
+      const time = first + k * step;
       g.fillStyle = style("line");
       g.fillRect(x(time), axis - 6, 1, height);
       g.fillStyle = style("soft");
-      g.fillText(ms(time - first) + " ms", x(time) + 4, 12);
+      g.fillText(ms(k * step) + " ms", x(time) + 4, 12);
     }
   }
   function draw() {
