@@ -16,7 +16,7 @@ namespace fashion_mnist {
 struct Options {
   example::CommonOptions common;
   std::string data = kDebianFolder;
-  std::int64_t epochs = 5, batch = 128;
+  std::int64_t epochs = 3, batch = 128;
   std::int64_t limit = 0, test_limit = 0;  // pictures; 0: all
   double rate = 0.1, momentum = 0.9, weight_decay = 5e-4;
   std::string checkpoint;
