@@ -50,7 +50,8 @@ void fit_rows_to_memory(Options& options) {
   const ferry::Bytes available = example::available_memory();
   const ferry::Bytes row{options.dim * 4};
   if (row * options.rows + kRest <= available) return;
-  const std::int64_t fitting = std::max((available - kRest).count / row.count, kFewestRows);
+  // A quarter stays free: other programs' needs change while this one runs.
+  const std::int64_t fitting = std::max((available - kRest).count / 4 * 3 / row.count, kFewestRows);
   if (fitting >= options.rows) return;
   fmt::print("Notice: {} rows need {}, {} are free here; training with {} rows.\n", options.rows,
              ferry::to_string(row * options.rows), ferry::to_string(available), fitting);
