@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/backends/cpu/host_memory.h"
+#include "src/backends/cpu/openmp_threads.h"
 #include "src/base/check.h"
 
 namespace ferry {
@@ -167,6 +168,7 @@ void CpuDriver::launch(const KernelLaunch& launch, StreamId stream) {
 }  // namespace cpu_backend
 
 std::unique_ptr<Driver> make_cpu_driver(CpuOptions options) {
+  cpu_backend::let_idle_openmp_threads_sleep();
   return std::make_unique<cpu_backend::CpuDriver>(std::move(options));
 }
 
