@@ -102,7 +102,7 @@ struct ScalarAttributes {
 // --- reduction -------------------------------------------------------------------------------------------------------
 
 // sum, mean, max: (x) → y. `reduced[i]` is 1 where axis i of x is reduced. y arrives with x's rank and extent 1 there
-// (a view drops those axes afterwards). Deterministic: the order of additions depends on shape only.
+// (a view drops those axes afterwards). Deterministic: the order of additions depends on shape and strides only.
 // sum keeps integer dtypes. Reducing no elements gives 0 (sum), NaN (mean); max of none is a shape error in the schema.
 struct ReduceAttributes {
   Dims reduced;
