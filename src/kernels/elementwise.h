@@ -81,6 +81,13 @@ struct Less {
   }
 };
 
+struct SquareErrorBackward {
+  template <class T>
+  FERRY_FUNCTOR T operator()(T dy, T a, T b) const {
+    return T(2) * dy * (a - b);
+  }
+};
+
 // Gradients: (dy, y) → dx, y being the forward output; abs: (dy, x) → dx.
 
 struct ReluBackward {

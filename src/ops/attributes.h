@@ -86,7 +86,8 @@ struct PermuteAttributes {
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
 // add, sub, mul, div, maximum, minimum: (a, b) → y, all dtypes but bool; i/i division truncates.
-// square_error: (a, b) → (a - b)².
+// square_error: (a, b) → (a - b)². square_error_scalar: (x) → (x - v)², ScalarAttributes.
+// square_error_backward: (dy, a, b) → 2 dy (a - b). square_error_scalar_backward: (dy, x) → 2 dy (x - v).
 // equal, greater, less: (a, b any numeric) → y bool.
 // add_, mul_ …: the same kernels with y aliasing a (identical view).
 
@@ -201,9 +202,8 @@ struct EmbeddingAttributes {
 // sgd_: (param mutated, grad same shape, velocity? mutated).
 //   g = grad + weight_decay * param; with velocity: v ← momentum * v + (1 - dampening) * g (first step: v ← g),
 //   g ← nesterov ? g + momentum * v : v; param ← param - rate * g.
-// sgd_rows_: (param [V, D] mutated dense, rows i64 [n], values [n, D], velocity? [V, D] mutated): the same for the rows
-// given
-//   only (lazy), which are coalesced; row -1 is skipped.
+// sgd_rows_: (param [V, D] mutated dense, rows i64 [n] or i32, values [n, D], velocity? [V, D] mutated): the same for
+//   the rows given only (lazy). Values of one row add up first, in input order; row -1 is skipped.
 struct SgdAttributes {
   double rate = 0.01, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false, first_step = false;

@@ -58,6 +58,19 @@ void infer_scalar_in_place(InferContext& context) {
   context.add_output(context.shape(0), context.dtype(0), context.in(0).strides());
 }
 
+// (dy, a[, b]): of dy's shape, with a's order of axes where a has that shape.
+void infer_square_error_backward(InferContext& context) {
+  context.require_float(0);
+  context.require_same_dtype(0, 1);
+  const Shape& shape = context.shape(0);
+  context.add_output(shape, context.dtype(0),
+                     elementwise_strides(context.in(context.shape(1) == shape ? 1 : 0), shape));
+}
+
+double square_error_backward_flops(const InferContext& context) {
+  return 3.0 * static_cast<double>(context.shape(0).product());
+}
+
 // Sets the gradient of input i, summed over broadcast axes.
 void give(GradientContext& context, std::size_t i, const Tensor& gradient) {
   context.set(i, sum_to(gradient, context.shape(i), context.where()));
@@ -103,9 +116,14 @@ void gradient_extremum(GradientContext& context, bool maximum) {
 
 void gradient_square_error(GradientContext& context) {
   const Where where = context.where();
-  const Tensor slope = mul(mul(context.dy(), sub(context.input(0), context.input(1), where), where), 2, where);
+  const Tensor slope = invoke(kSquareErrorBackward, {&context.dy(), &context.input(0), &context.input(1)}, {}, where);
   if (context.needs(0)) give(context, 0, slope);
-  if (context.needs(1)) give(context, 1, neg(slope, where));
+  if (context.needs(1)) context.set(1, neg(sum_to(slope, context.shape(1), where), where));
+}
+
+void gradient_square_error_scalar(GradientContext& context) {
+  context.set(0, invoke(kSquareErrorScalarBackward, {&context.dy(), &context.input(0)},
+                        context.attributes<ScalarAttributes>(), context.where()));
 }
 
 void gradient_add_scalar(GradientContext& context) { context.set(0, context.dy()); }
@@ -170,6 +188,16 @@ const OpSchema kMaximum = binary(
 const OpSchema kMinimum = binary(
     "minimum", [](GradientContext& context) { gradient_extremum(context, false); }, 0b11);
 const OpSchema kSquareError = binary("square_error", gradient_square_error, 0b11);
+const OpSchema kSquareErrorBackward{.name = "square_error_backward",
+                                    .arguments = {"dy", "a", "b"},
+                                    .infer = infer_square_error_backward,
+                                    .broadcasts = true,
+                                    .flops = square_error_backward_flops};
+const OpSchema kSquareErrorScalar = scalar("square_error_scalar", gradient_square_error_scalar, 1);
+const OpSchema kSquareErrorScalarBackward{.name = "square_error_scalar_backward",
+                                          .arguments = {"dy", "x"},
+                                          .infer = infer_square_error_backward,
+                                          .flops = square_error_backward_flops};
 const OpSchema kEqual = comparison("equal");
 const OpSchema kGreater = comparison("greater");
 const OpSchema kLess = comparison("less");
@@ -205,7 +233,6 @@ Tensor equal(const Tensor& a, const Tensor& b, Where where) { return invoke(kEqu
 Tensor greater(const Tensor& a, const Tensor& b, Where where) { return invoke(kGreater, {&a, &b}, {}, where); }
 Tensor less(const Tensor& a, const Tensor& b, Where where) { return invoke(kLess, {&a, &b}, {}, where); }
 Tensor square_error(const Tensor& a, const Tensor& b, Where where) { return invoke(kSquareError, {&a, &b}, {}, where); }
-Tensor square_error(const Tensor& x, double target, Where where) { return square(add(x, -target, where), where); }
 
 Tensor add(const Tensor& x, double value, Where where) {
   return invoke(kAddScalar, {&x}, ScalarAttributes{value}, where);
@@ -218,6 +245,9 @@ Tensor rsub(const Tensor& x, double value, Where where) {
 }
 Tensor rdiv(const Tensor& x, double value, Where where) {
   return invoke(kRdivScalar, {&x}, ScalarAttributes{value}, where);
+}
+Tensor square_error(const Tensor& x, double target, Where where) {
+  return invoke(kSquareErrorScalar, {&x}, ScalarAttributes{target}, where);
 }
 Tensor pow(const Tensor& x, double exponent, Where where) {
   return invoke(kPowScalar, {&x}, ScalarAttributes{exponent}, where);

@@ -11,8 +11,9 @@ namespace ferry::ops {
 // batch_norm.cpp
 extern const OpSchema kBatchNorm, kBatchNormBackward, kBatchNormInference, kRunningAverage;
 // binary.cpp
-extern const OpSchema kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kSquareError, kEqual, kGreater, kLess, kAddInPlace,
-    kSubInPlace, kMulInPlace, kAddScalar, kMulScalar, kRsubScalar, kRdivScalar, kPowScalar, kMulScalarInPlace;
+extern const OpSchema kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kSquareError, kSquareErrorBackward,
+    kSquareErrorScalar, kSquareErrorScalarBackward, kEqual, kGreater, kLess, kAddInPlace, kSubInPlace, kMulInPlace,
+    kAddScalar, kMulScalar, kRsubScalar, kRdivScalar, kPowScalar, kMulScalarInPlace;
 // concat.cpp
 extern const OpSchema kConcat;
 // conv2d.cpp

@@ -11,7 +11,7 @@ namespace ferry::ops {
 // velocity: undefined without momentum. Requires: NoGrad.
 void sgd(const Tensor& param, const Tensor& grad, const Tensor& velocity, const SgdAttributes& attributes,
          std::source_location where);
-// Touches the rows of `grad` only. Requires: NoGrad; grad coalesced.
+// Touches the rows of `grad` only; the values of a row that occurs several times add up first. Requires: NoGrad.
 void sgd_rows(const Tensor& param, const RowSparse& grad, const Tensor& velocity, const SgdAttributes& attributes,
               std::source_location where);
 

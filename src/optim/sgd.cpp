@@ -50,9 +50,7 @@ void Sgd::step(std::source_location where) {
 Sgd::Update Sgd::prepare(Slot& slot, std::source_location where) {
   const placement::InheritedPlacement here(slot.parameter.device());
   Update update{&slot, {}, slot.parameter.row_sparse_grad()};
-  if (update.rows) {
-    update.rows = update.rows->coalesced(where);
-  } else {
+  if (!update.rows) {
     update.gradient = slot.parameter.grad(where).to(slot.parameter.device(), where);
   }
   if (options_.momentum > 0 && !slot.velocity.defined()) {

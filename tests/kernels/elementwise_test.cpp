@@ -101,6 +101,32 @@ TEST(BinaryGradient, TanhAndSigmoidFollowTheFormula) {
   }
 }
 
+// Dense and repeated operands, which have loops of their own, and others.
+TEST(BinaryGradient, SquareErrorFollowsTheFormula) {
+  std::mt19937 random(9);
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    Array a(dtype, {5, 70}, Layout::reversed), flat(dtype, {5, 70}), dy(dtype, {5, 70}), b(dtype, {5, 70});
+    for (Array* array : {&a, &flat, &dy, &b}) array->randomize(random, -2, 2);
+    for (const bool one_dy : {false, true}) {
+      for (const bool one_b : {false, true}) {
+        for (Array* x : {&a, &flat}) {
+          TensorView dy_view = dy.view(), b_view = b.view();
+          if (one_dy) dy_view.strides = {0, 0};
+          if (one_b) b_view.strides = {0, 0};
+          Array dx(dtype, {5, 70}), scalar_dx(dtype, {5, 70});
+          run("square_error_backward", {dy_view, x->view(), b_view}, {dx.view()});
+          run("square_error_scalar_backward", {dy_view, x->view()}, {scalar_dx.view()}, ops::ScalarAttributes{0.25});
+          for (std::int64_t i = 0; i < x->numel(); ++i) {
+            const double slope = 2 * dy.get(one_dy ? 0 : i);
+            EXPECT_EQ(dx.get(i), rounded(dtype, slope * (x->get(i) - b.get(one_b ? 0 : i))));
+            EXPECT_EQ(scalar_dx.get(i), rounded(dtype, slope * (x->get(i) - 0.25)));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Integers, WrapAroundAndDivideAtTheirLimits) {
   constexpr double kLowest = -2147483648.0, kLargest = 2147483647.0;
   Array a = Array::of(DType::i32, {4}, {kLowest, kLargest, -7, 7}), b = Array::of(DType::i32, {4}, {-1, -2, 2, -2});
@@ -174,6 +200,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, ExactUnary,
                                            UnaryCase{"relu", [](double x) { return x > 0 ? x : 0; }},
                                            UnaryCase{"add_scalar", [](double x) { return x + 3; }, 3},
                                            UnaryCase{"mul_scalar", [](double x) { return x * 2; }, 2},
+                                           UnaryCase{"square_error_scalar", [](double x) { return (x - 2) * (x - 2); },
+                                                     2},
                                            UnaryCase{"rsub_scalar", [](double x) { return 5 - x; }, 5},
                                            UnaryCase{"rdiv_scalar", [](double x) { return 7 / x; }, 7},
                                            UnaryCase{"pow_scalar", [](double x) { return x * x; }, 2}),

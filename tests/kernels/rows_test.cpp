@@ -338,6 +338,21 @@ TEST(SgdRows, TouchesTheGivenRowsOnly) {
         ASSERT_NEAR(p.get(i), expected.parameter, tolerance(dtype, std::fabs(expected.parameter)));
         ASSERT_NEAR(v.get(i), expected.velocity, tolerance(dtype, 2));
       }
+      // Values of a row that is named twice add up before the update.
+      Array twice = Array::of(DType::i64, {6}, {49, 3, -1, 3, 0, -1}), sum(dtype, {6, 13});
+      for (std::int64_t d = 0; d < 13; ++d) sum.set(13 + d, rounded(dtype, values.get(13 + d) + values.get(39 + d)));
+      for (const std::int64_t r : {0, 4}) {
+        for (std::int64_t d = 0; d < 13; ++d) sum.set(r * 13 + d, values.get(r * 13 + d));
+      }
+      Array once = Array::of(DType::i64, {6}, {49, 3, -1, -1, 0, -1}), q(dtype, {50, 13}), w(dtype, {50, 13});
+      for (std::int64_t i = 0; i < p.numel(); ++i) q.set(i, p.get(i)), w.set(i, v.get(i));
+      std::vector<TensorView> in_once = {q.view(), once.view(), sum.view()}, out_once = {q.view()};
+      if (has_velocity) in_once.push_back(w.view()), out_once.push_back(w.view());
+      in[1] = twice.view();
+      run("sgd_rows_", in, out, options);
+      run("sgd_rows_", in_once, out_once, options);
+      ASSERT_EQ(p.values(), q.values());
+      in[1] = rows.view();
       rows.set(3, 50);
       EXPECT_NE(message_of([&] {
                   run("sgd_rows_", in, out, options);

@@ -88,6 +88,8 @@ void add_unary(std::vector<OpCase>& cases, const UnaryOp& op) {
 }
 
 void add_scalar_forms(std::vector<OpCase>& cases) {
+  add_unary(cases, {"square_error_scalar", [](const Tensor& x) { return square_error(x, 0.5); },
+                    [](double x) { return (x - 0.5) * (x - 0.5); }, -2, 2, floats(), 16});
   add_unary(cases, {"add_scalar", [](const Tensor& x) { return x + 1.5; }, [](double x) { return x + 1.5; }});
   add_unary(cases, {"add_scalar",
                     [](const Tensor& x) { return add(x, 3); },

@@ -26,10 +26,6 @@ struct Rows {
   std::int64_t width, bytes;
 };
 
-std::int64_t row_grain(std::int64_t width) {
-  return std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, width));
-}
-
 // Bags as half-open ranges of ids.
 std::int64_t bag_begin(const TensorView& offsets, std::int64_t bag) { return index_at(offsets, bag); }
 std::int64_t bag_end(const TensorView& offsets, std::int64_t bag, std::int64_t ids) {
@@ -79,21 +75,11 @@ void embedding_dense_backward(const KernelContext& context) {
       {.name = "ids", .view = ids, .bound = dtable_view.shape[0], .into = "table", .shape = dtable_view.shape});
   const RowLoops& loops = row_loops(dy_view.dtype);
   fill_view(dtable_view, 0);
-  const Rows dy(dy_view), dtable(dtable_view);
+  const Rows dtable(dtable_view);
   const RowOrder order = order_rows(ids);
-  parallel_for(static_cast<std::int64_t>(order.rows.size()), row_grain(dy.width),
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::vector<const std::byte*> sources;
-                 for (std::int64_t s = begin; s < end; ++s) {
-                   const auto segment = static_cast<std::size_t>(s);
-                   sources.clear();
-                   for (auto k = order.first[segment]; k < order.first[segment + 1]; ++k) {
-                     sources.push_back(dy[order.position[static_cast<std::size_t>(k)]]);
-                   }
-                   loops.sum(dy.width, dtable[order.rows[segment]], nullptr, sources.data(),
-                             static_cast<std::int64_t>(sources.size()), 1);
-                 }
-               });
+  for_each_segment(order, dy_view, [&](std::size_t s, std::span<const std::byte* const> from) {
+    loops.sum(dtable.width, dtable[order.rows[s]], nullptr, from.data(), static_cast<std::int64_t>(from.size()), 1);
+  });
 }
 
 void embedding_bag(const KernelContext& context) {

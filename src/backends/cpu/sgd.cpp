@@ -5,12 +5,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <array>
+#include <span>
+#include <vector>
 
 #include "src/backends/cpu/index_check.h"
 #include "src/backends/cpu/kernel_list.h"
-#include "src/backends/cpu/row_loops.h"
+#include "src/backends/cpu/row_order.h"
 #include "src/backends/cpu/strided.h"
 #include "src/base/check.h"
 #include "src/kernels/sgd.h"
@@ -115,36 +116,36 @@ void sgd_(const KernelContext& context) {
 }
 
 void sgd_rows_(const KernelContext& context) {
-  constexpr std::int64_t kAhead = 4;
   const TensorView &parameter = context.out(0), &rows = context.in(1), &values = context.in(2);
   std::byte* const velocity = context.has_output(1) ? context.out(1).as<std::byte>() : nullptr;
   const auto& options = context.attributes.as<ops::SgdAttributes>();
   const SgdLoop loop = loop_for(context, parameter.dtype);
+  const RowLoops& sums = row_loops(values.dtype);
   check_indices(context, {.name = "rows",
                           .view = rows,
                           .bound = parameter.shape[0],
                           .into = "param",
                           .shape = parameter.shape,
                           .lowest = -1});
-  const std::int64_t width = parameter.shape[1], bytes = width * size_of(parameter.dtype), count = rows.numel();
-  const auto prefetch = [&](std::int64_t i) {
-    const std::int64_t row = i < count ? index_at(rows, i) : -1;
-    if (row < 0) return;
-    prefetch_row(parameter.as<std::byte>() + row * bytes, bytes);
-    if (velocity != nullptr) prefetch_row(velocity + row * bytes, bytes);
-  };
-  const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, width));
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < begin + kAhead; ++i) prefetch(i);
-    for (std::int64_t i = begin; i < end; ++i) {
-      prefetch(i + kAhead);
-      const std::int64_t row = index_at(rows, i);
-      if (row < 0) continue;
-      loop(options, {.length = width,
-                     .parameter = parameter.as<std::byte>() + row * bytes,
-                     .velocity = velocity == nullptr ? nullptr : velocity + row * bytes,
-                     .gradient = values.as<std::byte>() + i * bytes});
+  const RowOrder order = order_rows(rows);
+  const std::int64_t width = parameter.shape[1], bytes = width * size_of(parameter.dtype);
+  const auto update = [&](std::size_t s, std::span<const std::byte* const> from) {
+    const std::int64_t at = order.rows[s] * bytes;
+    const std::byte* gradient = from[0];
+    std::vector<std::byte> total;
+    if (from.size() > 1) {
+      total.resize(static_cast<std::size_t>(bytes));
+      sums.sum(width, total.data(), nullptr, from.data(), static_cast<std::int64_t>(from.size()), 1);
+      gradient = total.data();
     }
+    loop(options, {.length = width,
+                   .parameter = parameter.as<std::byte>() + at,
+                   .velocity = velocity == nullptr ? nullptr : velocity + at,
+                   .gradient = gradient});
+  };
+  for_each_segment(order, values, update, [&](std::size_t s) {
+    prefetch_row(parameter.as<std::byte>() + order.rows[s] * bytes, bytes);
+    if (velocity != nullptr) prefetch_row(velocity + order.rows[s] * bytes, bytes);
   });
 }
 

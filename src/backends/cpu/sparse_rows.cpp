@@ -6,31 +6,9 @@
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/row_loops.h"
 #include "src/backends/cpu/row_order.h"
-#include "src/backends/cpu/strided.h"
 
 namespace ferry::cpu_backend {
 namespace {
-
-std::int64_t row_grain(std::int64_t width) {
-  return std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, width));
-}
-
-// Calls body(s, rows) for each segment of `order`, rows being where its values lie, in input order.
-template <class Body>
-void for_each_segment(const RowOrder& order, const TensorView& values, const Body& body) {
-  const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
-  parallel_for(static_cast<std::int64_t>(order.rows.size()), row_grain(width),
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::vector<const std::byte*> rows;
-                 for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
-                   rows.clear();
-                   for (auto k = order.first[s]; k < order.first[s + 1]; ++k) {
-                     rows.push_back(values.as<std::byte>() + order.position[static_cast<std::size_t>(k)] * bytes);
-                   }
-                   body(s, std::span<const std::byte* const>(rows));
-                 }
-               });
-}
 
 // The distinct rows, then -1 up to `count`.
 template <class Index>
