@@ -197,16 +197,4 @@ struct EmbeddingAttributes {
 //   ascending, their values added in input order; unused places at the end have row -1 and values 0.
 // scatter_add_rows_: (dense [V, D] mutated, rows, values): dense[rows[i]] += values[i], skipping row -1.
 
-// --- optimizers: mutate param (and velocity) -------------------------------------------------------------------------
-
-// sgd_: (param mutated, grad same shape, velocity? mutated).
-//   g = grad + weight_decay * param; with velocity: v ← momentum * v + (1 - dampening) * g (first step: v ← g),
-//   g ← nesterov ? g + momentum * v : v; param ← param - rate * g.
-// sgd_rows_: (param [V, D] mutated dense, rows i64 [n] or i32, values [n, D], velocity? [V, D] mutated): the same for
-//   the rows given only (lazy). Values of one row add up first, in input order; row -1 is skipped.
-struct SgdAttributes {
-  double rate = 0.01, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false, first_step = false;
-};
-
 }  // namespace ferry::ops

@@ -137,6 +137,7 @@ const OpSchema kRunningAverage{.name = "running_average_",
                                .infer = infer_running_average,
                                .mutates = 0b11,
                                .follows_first_input = true,
+                               .updates_state = true,
                                .contiguous = 0b1100};
 
 }  // namespace ferry::ops

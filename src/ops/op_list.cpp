@@ -3,6 +3,7 @@
 #include <array>
 
 #include "src/ops/schemas.h"
+#include "src/ops/sgd.h"
 
 namespace ferry::ops {
 namespace {

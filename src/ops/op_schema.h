@@ -23,10 +23,19 @@ class GradientContext;
 // Bit i stands for argument i.
 using ArgumentMask = std::uint32_t;
 
+// The type that an op's floating inputs (f64 aside) get inside an Autocast scope; every differentiable op states one.
+enum class AutocastRule : std::uint8_t {
+  unstated,
+  as_is,   // what they come in: indifferent to precision, or f32 inside whatever the inputs are
+  low,     // the scope's 16-bit type: products with many terms, which the hardware sums in f32
+  f32,     // f32: results that 16 bits would round or overflow
+  widest,  // the widest of them: ops that want one type for all
+};
+
 struct OpSchema {
   std::string_view name;
   OpClass op_class = OpClass::elementwise;
-  std::array<std::string_view, 5> arguments{};  // names for messages; a variadic op repeats the last
+  std::array<std::string_view, 8> arguments{};  // names for messages; a variadic op repeats the last
   std::string_view kernel{};                    // kernel name where it is not the op's: in-place forms
 
   // Checks the inputs and states the outputs.
@@ -38,6 +47,11 @@ struct OpSchema {
   bool runs_on_cpu = false;          // writes host memory or needs no device: always placed on the CPU
   ArgumentMask mutates = 0;          // inputs written in place; outputs alias them, in order
   bool follows_first_input = false;  // runs where its first input lives, whatever the guard says
+  // Many tensors in one call: the inputs come in groups of this many, names and masks are those of a place in each
+  // group, and infer states no outputs. 0: the inputs are one group.
+  std::uint8_t group = 0;
+  // Mutates what is kept between iterations, such as running statistics: left out when a region is computed again.
+  bool updates_state = false;
   // Layouts; an input that does not have it is copied first.
   ArgumentMask contiguous = 0;    // dense row-major
   ArgumentMask image = 0;         // dense row-major or channels-last
@@ -54,10 +68,15 @@ struct OpSchema {
   ArgumentMask saved_inputs = 0;  // what gradient reads
   ArgumentMask saved_outputs = 0;
 
+  AutocastRule autocast = AutocastRule::unstated;
+
   // Position in all_ops(), set there.
   mutable std::int16_t slot = -1;
 
-  std::string_view argument(std::size_t i) const {
+  // Where input i stands in its group.
+  std::size_t place(std::size_t i) const { return group == 0 ? i : i % group; }
+  std::string_view argument(std::size_t input) const {
+    const std::size_t i = place(input);
     return i < arguments.size() && !arguments[i].empty() ? arguments[i] : arguments[0];
   }
 };

@@ -34,8 +34,6 @@ extern const OpSchema kMaxPool2d, kMaxPool2dBackward, kAvgPool2d, kAvgPool2dBack
 extern const OpSchema kSum, kMean, kMax, kArgmax;
 // row_sparse.cpp
 extern const OpSchema kCoalesce, kScatterAddRows;
-// sgd.cpp
-extern const OpSchema kSgd, kSgdRows;
 // slice.cpp
 extern const OpSchema kShape, kSlice, kCrop, kSliceBackward;
 // softmax_cross_entropy.cpp

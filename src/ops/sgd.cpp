@@ -2,7 +2,6 @@
 #include "src/ops/sgd.h"
 
 #include "src/ops/invoke.h"
-#include "src/ops/schemas.h"
 
 namespace ferry::ops {
 namespace {

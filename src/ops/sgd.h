@@ -4,9 +4,21 @@
 #include <source_location>
 
 #include <ferry/tensor.h>
-#include "src/ops/attributes.h"
+#include "src/ops/op_schema.h"
 
 namespace ferry::ops {
+
+// sgd_: (param mutated, grad same shape, velocity? mutated).
+//   g = grad + weight_decay * param; with velocity: v ← momentum * v + (1 - dampening) * g (first step: v ← g),
+//   g ← nesterov ? g + momentum * v : v; param ← param - rate * g.
+// sgd_rows_: (param [V, D] mutated dense, rows i64 [n] or i32, values [n, D], velocity? [V, D] mutated): the same for
+//   the rows given only (lazy). Values of one row add up first, in input order; row -1 is skipped.
+struct SgdAttributes {
+  double rate = 0.01, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, first_step = false;
+};
+
+extern const OpSchema kSgd, kSgdRows;
 
 // velocity: undefined without momentum. Requires: NoGrad.
 void sgd(const Tensor& param, const Tensor& grad, const Tensor& velocity, const SgdAttributes& attributes,

@@ -14,8 +14,8 @@ namespace ferry {
 namespace {
 
 bool has_layout(const ops::OpSchema& schema, std::size_t i, const TensorImpl& tensor) {
-  if (ops::has(schema.contiguous, i)) return tensor.is_contiguous();
-  if (!ops::has(schema.image, i) || tensor.is_contiguous()) return true;
+  if (ops::has(schema.contiguous, schema.place(i))) return tensor.is_contiguous();
+  if (!ops::has(schema.image, schema.place(i)) || tensor.is_contiguous()) return true;
   return tensor.shape.rank() == 4 && tensor.strides == channels_last_strides(tensor.shape);
 }
 
@@ -106,7 +106,7 @@ std::vector<std::int64_t> Call::read(std::size_t input) {
 const TensorImpl& Call::laid_out(std::size_t i) {
   const TensorImpl& tensor = *inputs_[i]->impl();
   if (has_layout(schema_, i, tensor)) return tensor;
-  FERRY_CHECK(!ops::has(schema_.mutates, i), InvalidArgument,
+  FERRY_CHECK(!ops::has(schema_.mutates, schema_.place(i)), InvalidArgument,
               "{}: argument '{}' is written in place and must be contiguous; its shape {} has strides {}", schema_.name,
               schema_.argument(i), to_string(tensor.shape), to_string(tensor.strides));
   const NoGrad no_grad;
@@ -120,12 +120,12 @@ void Call::add_input_view(std::size_t i) {
     input_views_.add();
     return;
   }
-  if (ops::has(schema_.metadata_inputs, i)) {
+  if (ops::has(schema_.metadata_inputs, schema_.place(i))) {
     add_view(input_views_, *inputs_[i]->impl(), nullptr);
     return;
   }
   const TensorImpl& tensor = laid_out(i);
-  const Device device = ops::has(schema_.host_inputs, i) ? cpu::device : placement_.device;
+  const Device device = ops::has(schema_.host_inputs, schema_.place(i)) ? cpu::device : placement_.device;
   TensorView& view = add_view(input_views_, tensor, bring(core_, tensor, device, reason()).allocation.data);
   if (!schema_.broadcasts && !schema_.broadcasts_batch) return;
   const Shape& target = infer_.output().shape;
@@ -138,9 +138,10 @@ void Call::bring_inputs() {
 }
 
 void Call::add_mutated_outputs() {
+  output_views_.reserve(outputs_.size());
   std::size_t output = 0;
   for (std::size_t i = 0; i < inputs_.size() && output < outputs_.size(); ++i) {
-    if (!ops::has(schema_.mutates, i)) continue;
+    if (!ops::has(schema_.mutates, schema_.place(i))) continue;
     if (is_given(i)) outputs_[output] = *inputs_[i];
     output_views_.add(input_views_.views()[i]);
     ++output;
@@ -194,7 +195,7 @@ void Call::launch() {
   }
   context_->driver->launch(launch, context_->compute);
   for (std::size_t i = 0; schema_.mutates != 0 && i < inputs_.size(); ++i) {
-    if (!ops::has(schema_.mutates, i) || !is_given(i)) continue;
+    if (!ops::has(schema_.mutates, schema_.place(i)) || !is_given(i)) continue;
     Storage& storage = *inputs_[i]->impl()->storage;
     if (const Replica* written = storage.find(placement_.device)) storage.invalidate_others(*written);
     storage.bump_version();
@@ -211,8 +212,8 @@ void Call::record() {
 void Call::record_event() const {
   std::vector<profiler::TensorMention> inputs, outputs;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (is_given(i) && !ops::has(schema_.metadata_inputs, i)) {
-      inputs.push_back(mention(*inputs_[i]->impl(), ops::has(schema_.host_inputs, i)));
+    if (is_given(i) && !ops::has(schema_.metadata_inputs, schema_.place(i))) {
+      inputs.push_back(mention(*inputs_[i]->impl(), ops::has(schema_.host_inputs, schema_.place(i))));
     }
   }
   for (const Tensor& output : outputs_) {

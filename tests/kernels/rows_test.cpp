@@ -3,6 +3,7 @@
 #include <map>
 
 #include "src/ops/attributes.h"
+#include "src/ops/sgd.h"
 #include "tests/kernels/test_array.h"
 
 namespace ferry::testing {

@@ -1,6 +1,7 @@
 #include "src/backends/cpu/kernel_list.h"
 
 #include "src/backends/cpu/cpu_driver.h"
+#include "src/backends/cpu/optimizer.h"
 
 namespace ferry {
 namespace cpu_backend {

@@ -85,8 +85,4 @@ void embedding_bag_backward(const KernelContext&);
 void coalesce(const KernelContext&);
 void scatter_add_rows_(const KernelContext&);
 
-// Optimizers.
-void sgd_(const KernelContext&);
-void sgd_rows_(const KernelContext&);
-
 }  // namespace ferry::cpu_backend

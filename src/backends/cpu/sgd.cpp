@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "src/backends/cpu/index_check.h"
-#include "src/backends/cpu/kernel_list.h"
+#include "src/backends/cpu/optimizer.h"
 #include "src/backends/cpu/row_order.h"
 #include "src/backends/cpu/strided.h"
 #include "src/base/check.h"
 #include "src/kernels/sgd.h"
-#include "src/ops/attributes.h"
+#include "src/ops/sgd.h"
 
 #ifndef FERRY_SGD_ROW
 #define FERRY_SGD_ROW
