@@ -43,7 +43,7 @@ PUBLIC_HEADERS = {
     "placement": ["device_guard.h"],
     "runtime": ["profiler.h", "runtime.h"],
     "autograd": ["autograd.h"],
-    "nn": ["nn.h", "safetensors.h"],
+    "nn": ["nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
     "optim": ["optim.h"],
     "models": ["models.h", "ferry.h"],
 }

@@ -69,4 +69,8 @@ Tensor Sequential::forward(const Tensor& x) {
   return y;
 }
 
+Tensor Sequential::run(std::size_t i, const Tensor& x, std::source_location where) {
+  return within(where, [&] { return (*modules_[i])(x, where); });
+}
+
 }  // namespace ferry::nn

@@ -1,12 +1,15 @@
-#include <ferry/nn.h>
+#include <ferry/nn_module.h>
 
 #include "src/base/check.h"
 
 namespace ferry::nn {
 
 Tensor Module::operator()(const Tensor& x, std::source_location where) {
-  const ModuleScope scope(name_, where);
-  return forward(x);
+  return within(where, [&] { return forward(x); });
+}
+
+Tensor Module::forward(const Tensor& /*x*/) {
+  throw InvalidArgument("the module '" + name_ + "' takes other arguments than one tensor");
 }
 
 void Module::require_new(const std::string& name) const {
@@ -57,6 +60,19 @@ std::vector<NamedTensor> Module::parameters() const {
 std::vector<NamedTensor> Module::buffers() const {
   std::vector<NamedTensor> result;
   collect("", true, result);
+  return result;
+}
+
+void Module::collect_modules(const std::string& prefix, std::vector<NamedModule>& result) const {
+  for (const auto& [name, child] : children_) {
+    result.push_back({prefix + name, child});
+    child->collect_modules(prefix + name + '.', result);
+  }
+}
+
+std::vector<NamedModule> Module::modules() const {
+  std::vector<NamedModule> result;
+  collect_modules("", result);
   return result;
 }
 

@@ -1,0 +1,33 @@
+#include "src/models/image_classifier.h"
+
+#include "src/base/check.h"
+#include "src/models/random_data.h"
+
+namespace ferry::models {
+
+Batch ImageClassifier::random_batch(std::int64_t size, std::uint64_t seed) const {
+  require_samples(size);
+  RandomData data(seed);
+  const Tensor pictures = data.noise({size, extents_.channels, extents_.size, extents_.size}, extents_.dtype);
+  return {{named(pictures, "pictures")}, named(data.ids({size}, extents_.classes), "labels"), size};
+}
+
+Tensor ImageClassifier::loss_of(const Batch& batch) { return softmax_cross_entropy(logits_of(batch), batch.targets); }
+
+std::shared_ptr<nn::Conv2d> convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
+                                        const ConvolutionOptions& options) {
+  const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
+  const Conv2dOptions conv{
+      .stride = {options.stride, options.stride}, .padding = {padding, padding}, .groups = options.groups};
+  return std::make_shared<nn::Conv2d>(in, out, std::array{kernel, kernel}, conv, options.bias, options.dtype);
+}
+
+Tensor run_blocks(std::span<const std::shared_ptr<nn::Sequential>> stages, const Tensor& x, std::int64_t segments) {
+  FERRY_CHECK(segments == 0, InvalidArgument, "models: checkpoint_segments is {}; this version has no checkpoints",
+              segments);
+  Tensor y = x;
+  for (const std::shared_ptr<nn::Sequential>& stage : stages) y = (*stage)(y);
+  return y;
+}
+
+}  // namespace ferry::models
