@@ -58,6 +58,9 @@ class StagingRing {
   StagingRing(const StagingRing&) = delete;
   StagingRing& operator=(const StagingRing&) = delete;
 
+  // The largest block that the ring itself serves.
+  Bytes slab_size() const { return options_.slab; }
+
   // 64-byte aligned. Throws: OutOfMemory; DeviceError of copies that were waited for.
   Block acquire(Bytes size);
 

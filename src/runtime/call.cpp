@@ -6,6 +6,7 @@
 #include "src/ops/attributes.h"
 #include "src/ops/schemas.h"
 #include "src/runtime/copy_report.h"
+#include "src/runtime/out_of_memory.h"
 #include "src/runtime/phase.h"
 #include "src/runtime/values.h"
 #include "src/tensor/tensor_impl.h"
@@ -56,12 +57,16 @@ Call::Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers i
 }
 
 void Call::run() {
-  place();
-  schema_.infer(infer_);
-  bring_inputs();
-  allocate_outputs();
-  launch();
-  record();
+  try {
+    place();
+    schema_.infer(infer_);
+    bring_inputs();
+    allocate_outputs();
+    launch();
+    record();
+  } catch (const OutOfMemory& error) {
+    throw explain(error, schema_, inputs_, placement_.device, where_);
+  }
 }
 
 placement::Placement Call::placed() const {

@@ -4,7 +4,6 @@
 #include "src/base/check.h"
 #include "src/ops/invoke.h"
 #include "src/runtime/call.h"
-#include "src/runtime/out_of_memory.h"
 #include "src/tensor/tensor_impl.h"
 
 namespace ferry {
@@ -41,8 +40,6 @@ void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& att
   try {
     if (schema.mutates != 0 && grad_enabled()) check_in_place(schema, inputs);
     Call(core_of(schema, inputs), schema, inputs, attributes, where, outputs).run();
-  } catch (const OutOfMemory& error) {
-    throw explain(error, schema, inputs, where);
   } catch (Error& error) {
     error.locate(schema.name, where);
     throw;

@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "placement/placement.h"
-#include "src/runtime/runtime_core.h"
-
 namespace ferry {
 
-OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::TensorPointers inputs,
+OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::TensorPointers inputs, Device device,
                     std::source_location where) {
   if (error.located()) return error;
   std::string message = error.what();
-  const Device device = placement::current_placement(current_core()->default_device()).device;
   if (device.is_gpu()) {
     message += fmt::format(" Put {} into a DeviceGuard<cpu> scope, where host memory serves it.",
                            inputs.empty() ? "the tensor" : fmt::format("this {}", schema.name));

@@ -3,12 +3,14 @@
 
 #include <source_location>
 
+#include <ferry/device.h>
 #include <ferry/error.h>
 #include "src/ops/op_schema.h"
 
 namespace ferry {
 
-OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::TensorPointers inputs,
+// device: where the op runs.
+OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::TensorPointers inputs, Device device,
                     std::source_location where);
 
 }  // namespace ferry

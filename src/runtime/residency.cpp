@@ -1,5 +1,7 @@
 #include "src/runtime/residency.h"
 
+#include <algorithm>
+
 #include "src/runtime/copy_report.h"
 
 namespace ferry {
@@ -139,12 +141,24 @@ class Mover {
               gpu_.host_to_device);
       return;
     }
-    StagingRing::Block block = gpu_.staging->acquire(storage_.size());
-    core_.cpu().driver->copy({block.data(), source.allocation.data, storage_.size(), CopyDirection::host_to_host,
-                              HostMemory::pageable, report_.label()},
-                             {});
+    // In pieces, so that the link works while the next piece is staged and the ring's memory is enough for any size.
+    auto* to = static_cast<std::byte*>(destination);
+    auto* from = static_cast<const std::byte*>(source.allocation.data);
+    for (Bytes done; done < storage_.size();) {
+      const Bytes piece = std::min(storage_.size() - done, gpu_.staging->slab_size());
+      stage(to + done.count, from + done.count, piece);
+      done += piece;
+    }
+  }
+
+  void stage(std::byte* destination, const std::byte* source, Bytes size) {
+    StagingRing::Block block = gpu_.staging->acquire(size);
+    core_.cpu().driver->copy(
+        {block.data(), source, size, CopyDirection::host_to_host, HostMemory::pageable, report_.label()}, {});
     block.used_by(gpu_.host_to_device);
-    enqueue(destination, block.data(), CopyDirection::host_to_device, HostMemory::pinned, gpu_.host_to_device);
+    gpu_.driver->copy({destination, block.data(), size, CopyDirection::host_to_device, HostMemory::pinned,
+                       report_.label(), report_.correlation()},
+                      gpu_.host_to_device);
   }
 
   RuntimeCore& core_;

@@ -171,6 +171,35 @@ TEST(NoMemory, AnImplicitCopyFailsLikeAnAllocation) {
   EXPECT_EQ((zeros({10}) + 1.0).to_vector<float>()[3], 1);
 }
 
+// Backward ops run where their forward op ran, whatever the guard around backward says.
+TEST(NoMemory, TheAdviceIsForTheDeviceThatHasNoMemory) {
+  Backend backend = sim_backend();
+  backend.options.device_memory = kMiB * 16;
+  CheckedRuntime runtime(backend);
+  const Tensor x = zeros({7, 1 << 18}).set_requires_grad();
+  const Tensor loss = sum(square(x));
+  const DeviceGuard<cpu> guard;
+  EXPECT_THAT(message_of<OutOfMemory>([&] { loss.backward(); }), HasSubstr("DeviceGuard<cpu>"));
+}
+
+TEST(Staging, CopiesOfAnySizeNeedNoMorePinnedMemoryThanTheRing) {
+  const StagingRingOptions ring;
+  for (const Backend& backend : {sim_backend(), adversarial_backend(3), timing_only_backend()}) {
+    CheckedRuntime runtime(backend);
+    const Tensor host = [] {
+      const DeviceGuard<cpu> guard;
+      return arange(0, 1e7, 1, DType::f32);  // 40 MB, no multiple of a slab
+    }();
+    const Tensor same = host + 0.0;
+    EXPECT_EQ(same.device(), gpu::device);
+    EXPECT_LE(runtime->memory_stats(gpu::device).pinned_reserved, ring.slab * ring.slabs) << backend.name;
+    if (backend.options.values) {
+      const DeviceGuard<cpu> guard;
+      EXPECT_EQ(max(abs(same - host)).item(), 0) << backend.name;
+    }
+  }
+}
+
 TEST(NoMemory, CachedSegmentsAreGivenBackFirst) {
   CheckedRuntime runtime(sim_backend());
   for (int i = 1; i < 12; ++i) EXPECT_EQ(zeros({i * 40, 1 << 18}).numel(), std::int64_t{i} * 40 << 18);
