@@ -45,6 +45,14 @@ InheritedPlacement::InheritedPlacement(Device device) : frame_{device, true} {
   innermost = &frame_;
 }
 
+GuardFrame innermost_guard() {
+  return innermost == nullptr ? GuardFrame{} : GuardFrame{innermost->device, innermost->inherited};
+}
+
+RestoredGuard::RestoredGuard(const GuardFrame& guard) : frame_{guard.device, guard.inherited, innermost} {
+  innermost = &frame_;
+}
+
 bool placement_is_inherited() { return innermost != nullptr && innermost->inherited; }
 
 }  // namespace ferry::placement

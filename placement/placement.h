@@ -30,6 +30,21 @@ class [[nodiscard]] InheritedPlacement {
   GuardFrame frame_;
 };
 
+// The calling thread's innermost guard, cut from those around it; one of no preference without any.
+GuardFrame innermost_guard();
+
+// `guard` is the calling thread's innermost in this scope: a region that is computed again is placed as at first.
+class [[nodiscard]] RestoredGuard {
+ public:
+  explicit RestoredGuard(const GuardFrame& guard);
+  ~RestoredGuard() { pop_guard(frame_); }
+  RestoredGuard(const RestoredGuard&) = delete;
+  RestoredGuard& operator=(const RestoredGuard&) = delete;
+
+ private:
+  GuardFrame frame_;
+};
+
 // True while an InheritedPlacement is innermost: placement files do not apply then.
 bool placement_is_inherited();
 

@@ -1,6 +1,7 @@
 // All of ferry's public interface.
 #pragma once
 
+#include <ferry/checkpoint.h>
 #include <ferry/device.h>
 #include <ferry/device_guard.h>
 #include <ferry/dtype.h>
@@ -11,6 +12,7 @@
 #include <ferry/ops.h>
 #include <ferry/optim.h>
 #include <ferry/profiler.h>
+#include <ferry/random.h>
 #include <ferry/runtime.h>
 #include <ferry/safetensors.h>
 #include <ferry/scope.h>

@@ -11,7 +11,7 @@ class NoGrad {
   NoGrad& operator=(const NoGrad&) = delete;
 
  private:
-  bool previous_;
+  unsigned char previous_;  // the mode before
 };
 
 bool grad_enabled();

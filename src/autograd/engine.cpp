@@ -27,7 +27,8 @@ struct Later {
 
 class Backward {
  public:
-  Backward(BackwardOptions options, std::source_location where) : options_(options), where_(where) {}
+  Backward(BackwardOptions options, std::source_location where)
+      : options_(options), where_(where), first_replayed_(next_sequence()) {}
   // Leaves no gradient behind in nodes that an error kept from running.
   ~Backward() {
     for (const std::shared_ptr<Node>& node : owned_) {
@@ -68,12 +69,8 @@ class Backward {
         node.call.schema->name, node.call.where.file_name(), node.call.where.line());
     const placement::InheritedPlacement here(node.device);
     const RestoredScope scope(node.scope);
-    std::vector<Tensor> output_gradients(node.output_count);
-    for (std::size_t i = 0; i < node.pending.size(); ++i) {
-      output_gradients[i] =
-          node.pending[i].sparse != nullptr ? node.pending[i].sparse->dense(node.call.where) : node.pending[i].dense;
-    }
-    node.pending.clear();
+    std::vector<Tensor> output_gradients = take_pending(node);
+    if (node.replay != nullptr) return replay(node, output_gradients);
     std::vector<ops::Gradient> results(node.call.inputs.size());
     ops::GradientContext context(node.call, output_gradients, results);
     try {
@@ -83,20 +80,66 @@ class Backward {
       throw;
     }
     output_gradients.clear();
-    if (!options_.retain_graph) release(node);
+    if (gives_up(node)) release(node);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (node.edges[i] && results[i].defined()) deliver(node.edges[i], results[i]);
     }
   }
 
+  // Goes on in the graph of a region that is computed again: its nodes come before all that wait.
+  void replay(Node& node, std::span<const Tensor> output_gradients) {
+    try {
+      const std::vector<Tensor> outputs = node.replay->run(node.edges);
+      check_replayed(node, outputs, output_gradients);
+      if (gives_up(node)) release(node);
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const Edge edge = output_gradients[i].defined() ? edge_to(outputs[i]) : Edge{};
+        if (edge) deliver(edge, output_gradients[i]);
+      }
+    } catch (Error& error) {
+      error.locate(node.call.schema->name, node.call.where);
+      throw;
+    }
+  }
+
+  static void check_replayed(const Node& node, std::span<const Tensor> outputs, std::span<const Tensor> gradients) {
+    FERRY_CHECK(outputs.size() == node.output_count, InvalidArgument,
+                "backward of checkpoint: the region gave {} results, and {} when it was computed again",
+                node.output_count, outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      FERRY_CHECK(outputs[i].defined() && outputs[i].shape() == gradients[i].shape() &&
+                      outputs[i].dtype() == gradients[i].dtype(),
+                  InvalidArgument,
+                  "backward of checkpoint: result {} is {}, but its gradient {}: the region computed {}", i,
+                  describe(outputs[i]), describe(gradients[i]), "something else when it was called again");
+    }
+  }
+
+  // The gradients of a node's outputs, dense.
+  static std::vector<Tensor> take_pending(Node& node) {
+    std::vector<Tensor> output_gradients(node.output_count);
+    for (std::size_t i = 0; i < node.pending.size(); ++i) {
+      output_gradients[i] =
+          node.pending[i].sparse != nullptr ? node.pending[i].sparse->dense(node.call.where) : node.pending[i].dense;
+    }
+    node.pending.clear();
+    return output_gradients;
+  }
+
+  // A replayed region's nodes are made anew by the next backward.
+  bool gives_up(const Node& node) const { return !options_.retain_graph || node.sequence > first_replayed_; }
+
   static void release(Node& node) {
-    node.released = true;
+    node.released = !node.saves_nothing;
+    node.replay.reset();
     for (ops::CallRecord::Input& input : node.call.inputs) input.saved = {};
     node.call.outputs.clear();
   }
 
   BackwardOptions options_;
   std::source_location where_;
+  std::uint64_t first_replayed_;  // nodes after it were made during this backward
   std::priority_queue<Node*, std::vector<Node*>, Later> queue_;
   std::vector<std::shared_ptr<Node>> owned_;
 };

@@ -3,19 +3,19 @@
 
 #include <ferry/scope.h>
 #include "src/autograd/node.h"
+#include "src/autograd/watch.h"
 #include "src/base/check.h"
 #include "src/ops/invoke.h"
+#include "src/tensor/grad_mode.h"
 
 namespace ferry {
 namespace autograd {
-namespace {
 
 std::uint64_t next_sequence() {
   static std::atomic<std::uint64_t> sequence{0};
   return sequence.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The tensor's bytes without its place in the graph, so that a node does not own itself through its output.
 ops::SavedTensor save(const Tensor& tensor) {
   const TensorImpl& impl = *tensor.impl();
   const std::uint32_t version = impl.storage->version();
@@ -23,12 +23,60 @@ ops::SavedTensor save(const Tensor& tensor) {
   return {tensor.detach(), version};
 }
 
+namespace {
+
+std::shared_ptr<Node> copy_of(const Node& view, Edge edge) {
+  auto node = make_cell<Node>();
+  node->call = view.call;
+  node->call.inputs[0].needs_gradient = static_cast<bool>(edge);
+  node->edges.push_back(std::move(edge));
+  node->sequence = next_sequence();
+  node->device = view.device;
+  node->scope = view.scope;
+  node->views_root = view.views_root;
+  node->output_count = view.output_count;
+  return node;
+}
+
+// The views between the root and `meta`'s tensor, made once more: the root has another past now.
+void renew_path(Meta& meta) {
+  const std::shared_ptr<Node> before = meta.path;
+  std::vector<const Node*> views = {before.get()};
+  while (!views.back()->views_root) views.push_back(views.back()->edges[0].node.get());
+  Edge edge = edge_to(Tensor(meta.root));
+  const bool requires_grad = static_cast<bool>(edge);
+  for (auto view = views.rbegin(); view != views.rend(); ++view) {
+    meta.path = copy_of(**view, std::move(edge));
+    edge = {meta.path, 0, nullptr};
+  }
+  meta.requires_grad = requires_grad;
+  meta.node = requires_grad ? meta.path : nullptr;
+}
+
+}  // namespace
+
+bool is_in_graph(const TensorImpl& tensor) {
+  Meta* meta = meta_of(tensor);
+  if (meta == nullptr) return false;
+  if (meta->root != nullptr) {
+    const Meta* root = meta_of(*meta->root);
+    const std::uint32_t now = root == nullptr ? 0 : root->history;
+    if (now != meta->root_history) {
+      renew_path(*meta);
+      meta->root_history = now;
+    }
+  }
+  return meta->requires_grad;
+}
+
 Edge edge_to(const Tensor& tensor) {
+  if (!is_in_graph(*tensor.impl())) return {};
   const Meta* meta = meta_of(*tensor.impl());
-  if (meta == nullptr || !meta->requires_grad) return {};
   if (meta->node != nullptr) return {meta->node, meta->output, nullptr};
   return {nullptr, 0, tensor.shared_impl()};
 }
+
+namespace {
 
 std::shared_ptr<Node> make_node(const ops::OpSchema& schema, ops::TensorPointers inputs, const Attributes& attributes,
                                 std::source_location where, std::span<const Tensor> outputs) {
@@ -70,6 +118,23 @@ void save_outputs(Node& node, std::span<const Tensor> outputs) {
   }
 }
 
+// A call of a view op; a transfer, which has no kernel either, makes new bytes.
+bool is_view_of(const Tensor& output, const Tensor& input) {
+  return output.defined() && input.defined() && output.impl() != input.impl() &&
+         output.impl()->storage == input.impl()->storage;
+}
+
+void remember_root(Meta& meta, const std::shared_ptr<Node>& node, const Tensor& base) {
+  const Meta* of_base = meta_of(*base.impl());
+  const bool base_is_view = of_base != nullptr && of_base->root != nullptr;
+  node->views_root = !base_is_view;
+  if (base_is_view && node->edges[0].node == nullptr) node->edges[0] = {of_base->path, 0, nullptr};
+  meta.path = node;
+  meta.root = base_is_view ? of_base->root : base.shared_impl();
+  const Meta* of_root = meta_of(*meta.root);
+  meta.root_history = of_root == nullptr ? 0 : of_root->history;
+}
+
 }  // namespace
 }  // namespace autograd
 
@@ -78,17 +143,25 @@ namespace ops {
 void record_in_graph(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
                      std::span<Tensor> outputs) {
   bool needed = false;
-  for (const Tensor* input : inputs) needed = needed || (input->defined() && input->impl()->requires_grad());
-  if (!needed) return;
+  for (const Tensor* input : inputs) needed = (input->defined() && autograd::is_in_graph(*input->impl())) || needed;
+  if (grad_mode() == GradMode::watched) {
+    if (needed) autograd::GradWatch::note(inputs);
+    return;
+  }
+  const bool is_view = autograd::is_view_of(outputs[0], *inputs[0]);
+  if (!needed && !is_view) return;
   const auto node = autograd::make_node(schema, inputs, attributes, where, outputs);
   autograd::save_outputs(*node, outputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined() || !is_floating(outputs[i].dtype())) continue;
     auto meta = std::make_unique<autograd::Meta>();
-    meta->requires_grad = true;
-    meta->node = node;
+    meta->requires_grad = needed;
+    if (needed) meta->node = node;
     meta->output = static_cast<std::uint32_t>(i);
-    outputs[i].impl()->autograd = std::move(meta);
+    if (is_view) autograd::remember_root(*meta, node, *inputs[0]);
+    TensorImpl& impl = *outputs[i].impl();
+    if (schema.mutates != 0) meta->history = (impl.autograd == nullptr ? 0 : autograd::meta_of(impl)->history) + 1;
+    impl.autograd = std::move(meta);
   }
 }
 
@@ -96,7 +169,9 @@ void check_in_place(const OpSchema& schema, TensorPointers inputs) {
   const Tensor& target = *inputs[0];
   if (!target.defined()) return;
   bool in_graph = false;
-  for (const Tensor* input : inputs) in_graph = in_graph || (input->defined() && input->impl()->requires_grad());
+  for (const Tensor* input : inputs) {
+    in_graph = (input->defined() && autograd::is_in_graph(*input->impl())) || in_graph;
+  }
   if (!in_graph) return;
   FERRY_CHECK(!target.is_leaf() || !target.requires_grad(), InvalidArgument,
               "{}: '{}' is a leaf that requires grad; change it inside a NoGrad scope", schema.name, target.name());

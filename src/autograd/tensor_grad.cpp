@@ -40,12 +40,15 @@ Tensor& Tensor::set_requires_grad(bool value) {
               "set_requires_grad: '{}' is {}; only floating tensors have gradients", name(), describe(*this));
   FERRY_CHECK(value || is_leaf(), InvalidArgument,
               "set_requires_grad: '{}' is the result of an op; use detach() to leave the graph", name());
-  if (value && impl_->autograd == nullptr) impl_->autograd = std::make_unique<autograd::Meta>();
+  if (value && !requires_grad()) impl_->autograd = std::make_unique<autograd::Meta>();  // cut from a view's base
   if (impl_->autograd != nullptr) impl_->autograd->requires_grad = value;
   return *this;
 }
 
+bool Tensor::requires_grad() const { return autograd::is_in_graph(*impl_); }
+
 bool Tensor::is_leaf() const {
+  autograd::is_in_graph(*impl_);
   const autograd::Meta* meta = autograd::meta_of(*impl_);
   return meta == nullptr || meta->node == nullptr;
 }

@@ -9,6 +9,7 @@
 #include "src/runtime/out_of_memory.h"
 #include "src/runtime/phase.h"
 #include "src/runtime/values.h"
+#include "src/tensor/grad_mode.h"
 #include "src/tensor/tensor_impl.h"
 
 namespace ferry {
@@ -209,7 +210,7 @@ void Call::launch() {
 
 void Call::record() {
   if (recorder_ != nullptr) record_event();
-  if (schema_.gradient != nullptr && grad_enabled()) {
+  if (schema_.gradient != nullptr && grad_mode() != GradMode::off) {
     ops::record_in_graph(schema_, inputs_, attributes_, where_, outputs_);
   }
 }

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include <ferry/random.h>
 #include <ferry/runtime.h>
 #include "src/base/check.h"
 #include "src/device/device_set.h"
@@ -45,6 +46,9 @@ void end_runtime(const std::shared_ptr<RuntimeCore>& core) noexcept {
 ops::RuntimeOf::RuntimeOf(const Tensor& x)
     : previous_(exchange_current_core(std::static_pointer_cast<RuntimeCore>(x.impl()->storage->owner()))) {}
 ops::RuntimeOf::~RuntimeOf() { exchange_current_core(std::move(previous_)); }
+
+RandomState random_state() { return current_core()->random_state(); }
+void set_random_state(RandomState state) { current_core()->set_random_state(state); }
 
 DeviceSet current_devices() {
   const auto& core = current_core();

@@ -1,9 +1,10 @@
 // Op calls enter here.
-#include <ferry/no_grad.h>
 #include <ferry/scope.h>
 #include "src/base/check.h"
 #include "src/ops/invoke.h"
 #include "src/runtime/call.h"
+#include "src/runtime/phase.h"
+#include "src/tensor/grad_mode.h"
 #include "src/tensor/tensor_impl.h"
 
 namespace ferry {
@@ -30,20 +31,40 @@ std::source_location user_line(std::source_location where) {
   return module_call == nullptr ? where : *module_call;
 }
 
+// What an op that updates kept state gives without running: its mutated inputs.
+void pass_through(const ops::OpSchema& schema, ops::TensorPointers inputs, std::span<Tensor> outputs) {
+  std::size_t output = 0;
+  for (std::size_t i = 0; i < inputs.size() && output < outputs.size(); ++i) {
+    if (ops::has(schema.mutates, schema.place(i))) outputs[output++] = *inputs[i];
+  }
+}
+
 }  // namespace
 
 namespace ops {
 
-void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
-            std::span<Tensor> outputs) {
-  where = user_line(where);
+namespace {
+
+void run(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
+         std::span<Tensor> outputs) {
   try {
-    if (schema.mutates != 0 && grad_enabled()) check_in_place(schema, inputs);
+    if (schema.mutates != 0 && grad_mode() != GradMode::off) check_in_place(schema, inputs);
     Call(core_of(schema, inputs), schema, inputs, attributes, where, outputs).run();
   } catch (Error& error) {
     error.locate(schema.name, where);
     throw;
   }
+}
+
+}  // namespace
+
+void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
+            std::span<Tensor> outputs) {
+  if (schema.updates_state && current_phase() == trace::Phase::recompute) {
+    return pass_through(schema, inputs, outputs);
+  }
+  where = user_line(where);
+  run(schema, inputs, attributes, where, outputs);
 }
 
 void require_defined(std::string_view op, const Tensor& x) {
@@ -62,7 +83,7 @@ void rethrow_located(std::string_view op, Where where) {
 Tensor invoke_view(const OpSchema& schema, const Tensor& x, const Attributes& attributes, const Shape& shape,
                    const Strides& strides, std::int64_t offset, Where where) {
   Tensor view(make_view(*x.impl(), shape, strides, offset));
-  if (grad_enabled()) {
+  if (grad_mode() != GradMode::off) {
     const Tensor* inputs[] = {&x};
     record_in_graph(schema, inputs, attributes, user_line(where), {&view, 1});
   }

@@ -89,7 +89,7 @@ RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate
     : options_(std::move(options)) {
   if (options_.check_ordering || environment_flag("FERRY_CHECK_ORDER")) checker_ = std::make_shared<OrderingChecker>();
   logs_copies_ = environment_lists("FERRY_LOG", "copies");
-  random_seed_ = options_.seed;
+  random_.seed = options_.seed;
   if (options_.placement_file.empty()) {
     if (const char* path = std::getenv("FERRY_PLACEMENT")) options_.placement_file = path;
   }
@@ -149,17 +149,23 @@ void RuntimeCore::retire(Replica& replica) noexcept {
   replica.valid = false;
 }
 
-void RuntimeCore::seed(std::uint64_t value) {
+void RuntimeCore::seed(std::uint64_t value) { set_random_state({value, 0}); }
+
+RandomState RuntimeCore::random_state() {
   const std::lock_guard lock(mutex_);
-  random_seed_ = value;
-  random_offset_ = 0;
+  return random_;
+}
+
+void RuntimeCore::set_random_state(RandomState state) {
+  const std::lock_guard lock(mutex_);
+  random_ = state;
 }
 
 std::pair<std::uint64_t, std::uint64_t> RuntimeCore::draw_random(std::uint64_t count) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t offset = random_offset_;
-  random_offset_ += count;
-  return {random_seed_, offset};
+  const std::uint64_t offset = random_.offset;
+  random_.offset += count;
+  return {random_.seed, offset};
 }
 
 bool RuntimeCore::first_fallback(std::string_view op, Device device) {

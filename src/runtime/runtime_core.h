@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <ferry/random.h>
 #include <ferry/runtime.h>
 #include "placement/placement_file.h"
 #include "profiler/recorder.h"
@@ -78,6 +79,8 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
 
   std::uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
   void seed(std::uint64_t value);
+  RandomState random_state();
+  void set_random_state(RandomState state);
   // {seed, first of `count` positions}.
   std::pair<std::uint64_t, std::uint64_t> draw_random(std::uint64_t count);
 
@@ -99,7 +102,7 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   std::atomic<profiler::Recorder*> recorder_{nullptr};
   std::atomic<std::uint64_t> number_{0};
   std::mutex mutex_;  // guards the following
-  std::uint64_t random_seed_ = 0, random_offset_ = 0;
+  RandomState random_;
   std::set<std::pair<std::string, Device>> fallbacks_;
 };
 

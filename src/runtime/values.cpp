@@ -9,6 +9,7 @@
 #include "src/ops/schemas.h"
 #include "src/runtime/copy_report.h"
 #include "src/runtime/out_of_memory.h"
+#include "src/tensor/grad_mode.h"
 
 namespace ferry {
 namespace {
@@ -163,7 +164,7 @@ Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, W
     moved->storage = transfer(core, *source.impl(), target, {schema.name, where, trace::CopyCause::transfer});
     Tensor result(std::move(moved));
     const Tensor* inputs[] = {&x};
-    if (grad_enabled()) record_in_graph(schema, inputs, {}, where, {&result, 1});
+    if (grad_mode() != GradMode::off) record_in_graph(schema, inputs, {}, where, {&result, 1});
     return result;
   } catch (Error& error) {
     error.locate(schema.name, where);

@@ -10,7 +10,6 @@ const Strides& Tensor::strides() const { return impl_->strides; }
 DType Tensor::dtype() const { return impl_->dtype; }
 Device Tensor::device() const { return impl_->device; }
 bool Tensor::is_contiguous() const { return impl_->is_contiguous(); }
-bool Tensor::requires_grad() const { return impl_->requires_grad(); }
 
 std::int64_t Tensor::size(int axis) const {
   const int wrapped = axis < 0 ? axis + rank() : axis;

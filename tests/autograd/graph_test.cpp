@@ -190,6 +190,62 @@ TEST_F(Graph, InPlaceResultsAreInTheGraph) {
   EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(3, 3));
 }
 
+// A view made before its base is written shows the written elements: so does its gradient.
+TEST_F(Graph, ViewsGoThroughLaterWritesToTheirBase) {
+  const Tensor x = leaf({2, 3}), y = leaf({4, 5});
+  Tensor base = x * 1.0;
+  const Tensor view = narrow(base, 0, 0, 1), deeper = reshape(transpose(reshape(view, {1, 1})), {1});
+  base.mul_(3.0);
+  sum(view * 2.0).backward({}, {.retain_graph = true});
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(6, 0));
+  sum(deeper * 2.0).backward({}, {.retain_graph = true});
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(12, 0));
+  base.copy_(y);
+  sum(deeper + view).backward({}, {.retain_graph = true});
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(12, 0));
+  EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(2, 0));
+  base.fill_(1);
+  EXPECT_THAT(view.to_vector<double>(), ElementsAre(1));
+  sum(view * 5.0 + y).backward();
+  EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(3, 1));
+}
+
+TEST_F(Graph, ViewsEnterTheGraphWithTheirBase) {
+  const Tensor x = leaf({5, 6});
+  Tensor base = zeros({2}, DType::f64);
+  const Tensor view = narrow(base, 0, 1, 1), deeper = reshape(view, {1, 1});
+  const Tensor cut = view.detach();
+  EXPECT_FALSE(view.requires_grad());
+  base.add_(x);
+  EXPECT_TRUE(deeper.requires_grad());
+  EXPECT_FALSE(view.is_leaf());
+  EXPECT_FALSE(cut.requires_grad());
+  sum(deeper * view).backward({}, {.retain_graph = true});
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(0, 12));
+  const Tensor later = narrow(base, 0, 0, 1);
+  sum(later).backward();
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(1, 12));
+}
+
+TEST_F(Graph, ViewsThatAreLeavesStayLeaves) {
+  const Tensor x = leaf({5, 6});
+  Tensor base = zeros({2}, DType::f64);
+  Tensor view = narrow(base, 0, 1, 1);
+  view.set_requires_grad();
+  base.add_(x);
+  EXPECT_TRUE(view.is_leaf());
+  sum(view * 2.0).backward();
+  EXPECT_THAT(view.grad().to_vector<double>(), ElementsAre(2));
+  EXPECT_FALSE(x.has_grad());
+}
+
+TEST_F(Graph, DeepViewsNeedNoStack) {
+  Tensor view = zeros({2, 3}, DType::f64);
+  for (int i = 0; i < 100'000; ++i) view = transpose(view);
+  Tensor in_graph = zeros({2, 3}, DType::f64).set_requires_grad();
+  for (int i = 0; i < 100'000; ++i) in_graph = transpose(in_graph);
+}
+
 TEST_F(Graph, CopyAndFillCutWhatWasThere) {
   const Tensor x = leaf({2, 3}), y = leaf({4, 5});
   Tensor z = x * 2.0;
