@@ -41,7 +41,7 @@ PUBLIC_HEADERS = {
     "base": ["device.h", "dtype.h", "error.h", "shape.h", "units.h"],
     "tensor": ["no_grad.h", "ops.h", "scope.h", "tensor.h"],
     "placement": ["device_guard.h"],
-    "runtime": ["profiler.h", "random.h", "runtime.h"],
+    "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],
     "autograd": ["autograd.h", "checkpoint.h"],
     "nn": ["nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
     "optim": ["optim.h"],

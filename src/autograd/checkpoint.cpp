@@ -11,7 +11,9 @@
 #include "src/autograd/node.h"
 #include "src/autograd/watch.h"
 #include "src/base/check.h"
+#include "src/ops/autocast.h"
 #include "src/ops/invoke.h"
+#include "src/runtime/autocast.h"
 #include "src/runtime/current.h"
 #include "src/runtime/phase.h"
 #include "src/runtime/runtime_core.h"
@@ -49,6 +51,7 @@ class Surroundings {
  public:
   Surroundings() : guard_(placement::innermost_guard()), core_(current_core()), random_(random_state()) {
     if (const std::source_location* call = Scope::module_call()) module_call_ = *call;
+    if (autocast_frame() != nullptr) autocast_ = autocast_frame()->shared_from_this();
   }
 
   // Runs `body` in them, building the graph.
@@ -59,6 +62,7 @@ class Surroundings {
     std::optional<ModuleScope> module;
     if (module_call_) module.emplace("", *module_call_);
     const RestoredRandomState random(random_);
+    const RestoredAutocast autocast(autocast_);
     const PhaseScope phase(trace::Phase::recompute);
     const GradModeScope grad(GradMode::on);
     return body();
@@ -69,6 +73,7 @@ class Surroundings {
   std::shared_ptr<RuntimeCore> core_;
   RandomState random_;
   std::optional<std::source_location> module_call_;
+  std::shared_ptr<const AutocastFrame> autocast_;
 };
 
 class Region final : public Replay {
@@ -163,6 +168,11 @@ void GradWatch::note(ops::TensorPointers inputs) {
 }
 
 }  // namespace autograd
+
+void ops::note_use(const Tensor& tensor) {
+  const Tensor* inputs[] = {&tensor};
+  if (autograd::watch_now != nullptr) autograd::GradWatch::note(inputs);
+}
 
 std::vector<Tensor> checkpoint(CheckpointRegion region, const std::vector<Tensor>& inputs, std::source_location where) {
   // Without a graph there is nothing to leave out; inside another region that one is computed again.

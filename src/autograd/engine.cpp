@@ -9,6 +9,7 @@
 #include "src/autograd/node.h"
 #include "src/base/check.h"
 #include "src/ops/row_sparse.h"
+#include "src/runtime/autocast.h"
 #include "src/runtime/phase.h"
 #include "src/runtime/restored_scope.h"
 
@@ -178,6 +179,7 @@ void Tensor::backward(const Tensor& gradient, BackwardOptions options, Where whe
               to_string(shape()));
   const NoGrad no_grad;
   const PhaseScope phase(trace::Phase::backward);
+  const RestoredAutocast types_of_forward(nullptr);
   Tensor start = gradient;
   if (!start.defined()) {
     const placement::InheritedPlacement here(device());

@@ -5,6 +5,7 @@
 #include "src/autograd/node.h"
 #include "src/autograd/watch.h"
 #include "src/base/check.h"
+#include "src/ops/autocast.h"
 #include "src/ops/invoke.h"
 #include "src/tensor/grad_mode.h"
 
@@ -139,6 +140,8 @@ void remember_root(Meta& meta, const std::shared_ptr<Node>& node, const Tensor& 
 }  // namespace autograd
 
 namespace ops {
+
+void share_among_backwards(const Tensor& result) { autograd::meta_of(*result.impl())->node->saves_nothing = true; }
 
 void record_in_graph(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
                      std::span<Tensor> outputs) {

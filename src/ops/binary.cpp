@@ -147,17 +147,23 @@ void gradient_pow_scalar(GradientContext& context) {
   context.set(0, mul(mul(context.dy(), power, where), exponent, where));
 }
 
-constexpr OpSchema binary(std::string_view name, void (*gradient)(GradientContext&), ArgumentMask saved) {
+constexpr OpSchema binary(std::string_view name, void (*gradient)(GradientContext&), ArgumentMask saved,
+                          AutocastRule autocast = AutocastRule::widest) {
   return {.name = name,
           .arguments = {"a", "b"},
           .infer = infer_arithmetic,
           .broadcasts = true,
           .gradient = gradient,
-          .saved_inputs = saved};
+          .saved_inputs = saved,
+          .autocast = autocast};
 }
 
 constexpr OpSchema comparison(std::string_view name) {
-  return {.name = name, .arguments = {"a", "b"}, .infer = infer_comparison, .broadcasts = true};
+  return {.name = name,
+          .arguments = {"a", "b"},
+          .infer = infer_comparison,
+          .broadcasts = true,
+          .autocast = AutocastRule::widest};
 }
 
 constexpr OpSchema in_place(std::string_view name, std::string_view kernel, void (*gradient)(GradientContext&),
@@ -170,11 +176,18 @@ constexpr OpSchema in_place(std::string_view name, std::string_view kernel, void
           .follows_first_input = true,
           .broadcasts = true,
           .gradient = gradient,
-          .saved_inputs = saved};
+          .saved_inputs = saved,
+          .autocast = AutocastRule::widest};
 }
 
-constexpr OpSchema scalar(std::string_view name, void (*gradient)(GradientContext&), ArgumentMask saved) {
-  return {.name = name, .arguments = {"x"}, .infer = infer_scalar, .gradient = gradient, .saved_inputs = saved};
+constexpr OpSchema scalar(std::string_view name, void (*gradient)(GradientContext&), ArgumentMask saved,
+                          AutocastRule autocast = AutocastRule::as_is) {
+  return {.name = name,
+          .arguments = {"x"},
+          .infer = infer_scalar,
+          .gradient = gradient,
+          .saved_inputs = saved,
+          .autocast = autocast};
 }
 
 }  // namespace
@@ -187,13 +200,13 @@ const OpSchema kMaximum = binary(
     "maximum", [](GradientContext& context) { gradient_extremum(context, true); }, 0b11);
 const OpSchema kMinimum = binary(
     "minimum", [](GradientContext& context) { gradient_extremum(context, false); }, 0b11);
-const OpSchema kSquareError = binary("square_error", gradient_square_error, 0b11);
+const OpSchema kSquareError = binary("square_error", gradient_square_error, 0b11, AutocastRule::f32);
 const OpSchema kSquareErrorBackward{.name = "square_error_backward",
                                     .arguments = {"dy", "a", "b"},
                                     .infer = infer_square_error_backward,
                                     .broadcasts = true,
                                     .flops = square_error_backward_flops};
-const OpSchema kSquareErrorScalar = scalar("square_error_scalar", gradient_square_error_scalar, 1);
+const OpSchema kSquareErrorScalar = scalar("square_error_scalar", gradient_square_error_scalar, 1, AutocastRule::f32);
 const OpSchema kSquareErrorScalarBackward{.name = "square_error_scalar_backward",
                                           .arguments = {"dy", "x"},
                                           .infer = infer_square_error_backward,
@@ -207,15 +220,16 @@ const OpSchema kMulInPlace = in_place("mul_", "mul", gradient_mul, 0b11);
 const OpSchema kAddScalar = scalar("add_scalar", gradient_add_scalar, 0);
 const OpSchema kMulScalar = scalar("mul_scalar", gradient_mul_scalar, 0);
 const OpSchema kRsubScalar = scalar("rsub_scalar", gradient_rsub_scalar, 0);
-const OpSchema kRdivScalar = scalar("rdiv_scalar", gradient_rdiv_scalar, 1);
-const OpSchema kPowScalar = scalar("pow_scalar", gradient_pow_scalar, 1);
+const OpSchema kRdivScalar = scalar("rdiv_scalar", gradient_rdiv_scalar, 1, AutocastRule::f32);
+const OpSchema kPowScalar = scalar("pow_scalar", gradient_pow_scalar, 1, AutocastRule::f32);
 const OpSchema kMulScalarInPlace{.name = "mul_scalar_",
                                  .arguments = {"x"},
                                  .kernel = "mul_scalar",
                                  .infer = infer_scalar_in_place,
                                  .mutates = 1,
                                  .follows_first_input = true,
-                                 .gradient = gradient_mul_scalar};
+                                 .gradient = gradient_mul_scalar,
+                                 .autocast = AutocastRule::as_is};
 
 }  // namespace ferry::ops
 

@@ -39,7 +39,8 @@ const OpSchema kConcat{.name = "concat",
                        .op_class = OpClass::copy,
                        .arguments = {"xs"},
                        .infer = infer_concat,
-                       .gradient = gradient_concat};
+                       .gradient = gradient_concat,
+                       .autocast = AutocastRule::widest};
 
 }  // namespace ferry::ops
 

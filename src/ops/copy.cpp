@@ -35,15 +35,20 @@ void gradient_copy_in_place(GradientContext& context) {
 
 }  // namespace
 
-const OpSchema kCopy{
-    .name = "copy", .op_class = OpClass::copy, .arguments = {"x"}, .infer = infer_copy, .gradient = gradient_copy};
+const OpSchema kCopy{.name = "copy",
+                     .op_class = OpClass::copy,
+                     .arguments = {"x"},
+                     .infer = infer_copy,
+                     .gradient = gradient_copy,
+                     .autocast = AutocastRule::as_is};
 const OpSchema kCopyInPlace{.name = "copy_",
                             .op_class = OpClass::copy,
                             .arguments = {"x", "other"},
                             .infer = infer_copy_in_place,
                             .mutates = 1,
                             .follows_first_input = true,
-                            .gradient = gradient_copy_in_place};
+                            .gradient = gradient_copy_in_place,
+                            .autocast = AutocastRule::as_is};
 
 Tensor copy_dense(const Tensor& x, DType dtype, Where where) {
   return invoke(kCopy, {&x}, CopyAttributes{dtype, true}, where);

@@ -55,7 +55,8 @@ const OpSchema kFillInPlace{.name = "fill_",
                             .infer = infer_fill_in_place,
                             .mutates = 1,
                             .follows_first_input = true,
-                            .gradient = [](GradientContext&) {}};
+                            .gradient = [](GradientContext&) {},
+                            .autocast = AutocastRule::as_is};
 const OpSchema kUniform{.name = "uniform", .op_class = OpClass::fill, .infer = infer_random};
 const OpSchema kNormal{.name = "normal", .op_class = OpClass::fill, .infer = infer_random};
 const OpSchema kArange{.name = "arange", .op_class = OpClass::fill, .infer = infer_arange};

@@ -73,7 +73,8 @@ const OpSchema kMatmul{.name = "matmul",
                        .broadcasts_batch = true,
                        .flops = matmul_flops,
                        .gradient = gradient_matmul,
-                       .saved_inputs = 0b11};
+                       .saved_inputs = 0b11,
+                       .autocast = AutocastRule::low};
 const OpSchema kLinear{.name = "linear",
                        .op_class = OpClass::matmul,
                        .arguments = {"x", "weight", "bias"},
@@ -81,7 +82,8 @@ const OpSchema kLinear{.name = "linear",
                        .contiguous = 0b111,
                        .flops = matmul_flops,
                        .gradient = gradient_linear,
-                       .saved_inputs = 0b11};
+                       .saved_inputs = 0b11,
+                       .autocast = AutocastRule::low};
 
 }  // namespace ferry::ops
 

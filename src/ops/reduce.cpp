@@ -102,13 +102,15 @@ const OpSchema kSum{.name = "sum",
                     .arguments = {"x"},
                     .infer = infer_sum,
                     .flops = reduce_flops,
-                    .gradient = gradient_sum};
+                    .gradient = gradient_sum,
+                    .autocast = AutocastRule::f32};
 const OpSchema kMean{.name = "mean",
                      .op_class = OpClass::reduction,
                      .arguments = {"x"},
                      .infer = infer_mean,
                      .flops = reduce_flops,
-                     .gradient = gradient_mean};
+                     .gradient = gradient_mean,
+                     .autocast = AutocastRule::f32};
 const OpSchema kMax{.name = "max",
                     .op_class = OpClass::reduction,
                     .arguments = {"x"},
@@ -116,7 +118,8 @@ const OpSchema kMax{.name = "max",
                     .flops = reduce_flops,
                     .gradient = gradient_max,
                     .saved_inputs = 1,
-                    .saved_outputs = 1};
+                    .saved_outputs = 1,
+                    .autocast = AutocastRule::as_is};
 const OpSchema kArgmax{
     .name = "argmax", .op_class = OpClass::reduction, .arguments = {"x"}, .infer = infer_argmax, .flops = reduce_flops};
 

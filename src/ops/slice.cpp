@@ -121,14 +121,16 @@ const OpSchema kSlice{.name = "slice",
                       .infer = infer_slice,
                       .host_inputs = 0b110,
                       .bytes = slice_bytes,
-                      .gradient = gradient_slice};
+                      .gradient = gradient_slice,
+                      .autocast = AutocastRule::as_is};
 const OpSchema kCrop{.name = "crop",
                      .op_class = OpClass::copy,
                      .arguments = {"x", "shape"},
                      .infer = infer_crop,
                      .host_inputs = 0b10,
                      .bytes = slice_bytes,
-                     .gradient = gradient_slice};
+                     .gradient = gradient_slice,
+                     .autocast = AutocastRule::as_is};
 const OpSchema kSliceBackward{
     .name = "slice_backward", .op_class = OpClass::copy, .arguments = {"dy"}, .infer = infer_slice_backward};
 

@@ -11,7 +11,11 @@ void gradient_to(GradientContext& context) { context.set(0, context.dy().to(cont
 
 }  // namespace
 
-const OpSchema kTo{.name = "to", .op_class = OpClass::copy, .arguments = {"x"}, .gradient = gradient_to};
+const OpSchema kTo{.name = "to",
+                   .op_class = OpClass::copy,
+                   .arguments = {"x"},
+                   .gradient = gradient_to,
+                   .autocast = AutocastRule::as_is};
 
 }  // namespace ferry::ops
 

@@ -37,13 +37,14 @@ void gradient_from_output(GradientContext& context) {
 }
 
 constexpr OpSchema unary(std::string_view name, void (*gradient)(GradientContext&), ArgumentMask inputs,
-                         ArgumentMask outputs) {
+                         ArgumentMask outputs, AutocastRule autocast = AutocastRule::as_is) {
   return {.name = name,
           .arguments = {"x"},
           .infer = infer_unary,
           .gradient = gradient,
           .saved_inputs = inputs,
-          .saved_outputs = outputs};
+          .saved_outputs = outputs,
+          .autocast = autocast};
 }
 
 constexpr OpSchema unary_backward(std::string_view name, std::string_view second) {
@@ -58,8 +59,8 @@ const OpSchema kSigmoidBackward = unary_backward("sigmoid_backward", "y");
 const OpSchema kAbsBackward = unary_backward("abs_backward", "x");
 const OpSchema kNeg = unary("neg", gradient_neg, 0, 0);
 const OpSchema kAbs = unary("abs", gradient_abs, 1, 0);
-const OpSchema kExp = unary("exp", gradient_exp, 0, 1);
-const OpSchema kLog = unary("log", gradient_log, 1, 0);
+const OpSchema kExp = unary("exp", gradient_exp, 0, 1, AutocastRule::f32);
+const OpSchema kLog = unary("log", gradient_log, 1, 0, AutocastRule::f32);
 const OpSchema kSqrt = unary("sqrt", gradient_sqrt, 0, 1);
 const OpSchema kSquare = unary("square", gradient_square, 1, 0);
 const OpSchema kRelu = unary("relu", gradient_from_output<kReluBackward>, 0, 1);

@@ -88,14 +88,26 @@ bool strides_under(const Shape& from, const Strides& from_strides, const Shape& 
 
 }  // namespace
 
-const OpSchema kReshape{
-    .name = "reshape", .op_class = OpClass::metadata, .arguments = {"x"}, .gradient = gradient_reshape};
-const OpSchema kPermute{
-    .name = "permute", .op_class = OpClass::metadata, .arguments = {"x"}, .gradient = gradient_permute};
-const OpSchema kNarrow{
-    .name = "narrow", .op_class = OpClass::metadata, .arguments = {"x"}, .gradient = gradient_narrow};
-const OpSchema kExpand{
-    .name = "expand", .op_class = OpClass::metadata, .arguments = {"x"}, .gradient = gradient_expand};
+const OpSchema kReshape{.name = "reshape",
+                        .op_class = OpClass::metadata,
+                        .arguments = {"x"},
+                        .gradient = gradient_reshape,
+                        .autocast = AutocastRule::as_is};
+const OpSchema kPermute{.name = "permute",
+                        .op_class = OpClass::metadata,
+                        .arguments = {"x"},
+                        .gradient = gradient_permute,
+                        .autocast = AutocastRule::as_is};
+const OpSchema kNarrow{.name = "narrow",
+                       .op_class = OpClass::metadata,
+                       .arguments = {"x"},
+                       .gradient = gradient_narrow,
+                       .autocast = AutocastRule::as_is};
+const OpSchema kExpand{.name = "expand",
+                       .op_class = OpClass::metadata,
+                       .arguments = {"x"},
+                       .gradient = gradient_expand,
+                       .autocast = AutocastRule::as_is};
 
 }  // namespace ferry::ops
 

@@ -2,6 +2,7 @@
 #include <ferry/scope.h>
 #include "src/base/check.h"
 #include "src/ops/invoke.h"
+#include "src/runtime/autocast.h"
 #include "src/runtime/call.h"
 #include "src/runtime/phase.h"
 #include "src/tensor/grad_mode.h"
@@ -64,6 +65,11 @@ void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& att
     return pass_through(schema, inputs, outputs);
   }
   where = user_line(where);
+  const AutocastFrame* autocast = autocast_frame();
+  if (autocast != nullptr && autocast->enabled) [[unlikely]] {
+    const CastInputs cast(*autocast, schema, inputs, where);
+    return run(schema, cast.get(), attributes, where, outputs);
+  }
   run(schema, inputs, attributes, where, outputs);
 }
 
