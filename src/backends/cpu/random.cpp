@@ -10,6 +10,7 @@
 
 #include "src/backends/cpu/dispatch.h"
 #include "src/backends/cpu/kernel_list.h"
+#include "src/backends/cpu/philox-inl.h"
 #include "src/backends/cpu/strided.h"
 #include "src/kernels/random.h"
 #include "src/ops/attributes.h"
@@ -33,80 +34,27 @@ namespace ferry::cpu_backend::HWY_NAMESPACE {
 
 using kernels::kPhiloxBatch;
 
-// The words of batch `batch`, by word and counter; as kernels::philox gives them.
-#if HWY_TARGET == HWY_SCALAR
-inline void philox_batch(std::uint64_t seed, std::uint64_t batch, std::uint32_t (&words)[4][kPhiloxBatch]) {
-  const std::uint64_t first = batch * kPhiloxBatch;
-  for (std::uint32_t i = 0; i < kPhiloxBatch; ++i) {
-    const auto [drawn] =
-        kernels::philox(seed, static_cast<std::uint32_t>(first) + i, static_cast<std::uint32_t>(first >> 32));
-    for (int w = 0; w < 4; ++w) words[w][i] = drawn[w];
-  }
-}
-#else
-namespace hn = hwy::HWY_NAMESPACE;
-using Lanes = hn::ScalableTag<std::uint32_t>;
-
-// Both halves of the 64-bit products a * factor. The compiler's own choice is the slow 64-bit multiplication.
-HWY_INLINE void multiply(hn::Vec<Lanes> a, std::uint32_t factor, hn::Vec<Lanes>& high, hn::Vec<Lanes>& low) {
-  const Lanes tag;
-  const hn::RepartitionToWide<Lanes> wide;
-  const auto b = hn::Set(tag, factor);
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(hn::BitCast(tag, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  high = hn::OddEven(hn::BitCast(tag, odd), hn::BitCast(tag, hn::ShiftRight<32>(even)));
-  low = hn::OddEven(hn::BitCast(tag, hn::ShiftLeft<32>(odd)), hn::BitCast(tag, even));
-}
-
-HWY_INLINE void philox_batch(std::uint64_t seed, std::uint64_t batch, std::uint32_t (&words)[4][kPhiloxBatch]) {
-  const Lanes tag;
-  const std::uint64_t first = batch * kPhiloxBatch;
-  for (std::size_t i = 0; i < kPhiloxBatch; i += hn::Lanes(tag)) {
-    auto c0 = hn::Iota(tag, static_cast<std::uint32_t>(first + i)),
-         c1 = hn::Set(tag, static_cast<std::uint32_t>(first >> 32));
-    auto c2 = hn::Zero(tag), c3 = hn::Zero(tag);
-    auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
-    for (int round = 0; round < kernels::kPhiloxRounds; ++round) {
-      auto high0 = c0, low0 = c0, high1 = c2, low1 = c2;
-      multiply(c0, kernels::kPhiloxFactor0, high0, low0);
-      multiply(c2, kernels::kPhiloxFactor1, high1, low1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(tag, k0));
-      c1 = low1;
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(tag, k1));
-      c3 = low0;
-      k0 += kernels::kPhiloxStep0;
-      k1 += kernels::kPhiloxStep1;
-    }
-    hn::Store(c0, tag, &words[0][i]);
-    hn::Store(c1, tag, &words[1][i]);
-    hn::Store(c2, tag, &words[2][i]);
-    hn::Store(c3, tag, &words[3][i]);
-  }
-}
-#endif
-
 // 4 * kPhiloxBatch elements low + u * scale, at most `last`.
 void uniform_batch(std::uint64_t seed, std::uint64_t batch, float low, float scale, float last, float* to) {
-  alignas(64) std::uint32_t words[4][kPhiloxBatch];
+  alignas(64) std::uint32_t words[4 * kPhiloxBatch];
   philox_batch(seed, batch, words);
-  for (std::int64_t w = 0; w < 4; ++w) {
-    FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < kPhiloxBatch; ++i) {
-      const float value = low + kernels::unit_float(words[w][i]) * scale;
-      to[w * kPhiloxBatch + i] = value < last ? value : last;
-    }
+  FERRY_INDEPENDENT
+  for (std::int64_t i = 0; i < 4 * kPhiloxBatch; ++i) {
+    const float value = low + kernels::unit_float(words[i]) * scale;
+    to[i] = value < last ? value : last;
   }
 }
 
 // 4 * kPhiloxBatch elements; words 0 and 1 of a counter make two of them, words 2 and 3 two more.
 void normal_batch(std::uint64_t seed, std::uint64_t batch, float mean, float deviation, float /*last*/, float* to) {
-  alignas(64) std::uint32_t words[4][kPhiloxBatch];
+  alignas(64) std::uint32_t words[4 * kPhiloxBatch];
   philox_batch(seed, batch, words);
   for (std::int64_t w = 0; w < 4; w += 2) {
+    const std::uint32_t *const first = words + w * kPhiloxBatch, *const second = first + kPhiloxBatch;
     FERRY_INDEPENDENT
     for (std::int64_t i = 0; i < kPhiloxBatch; ++i) {
       const auto drawn =
-          kernels::box_muller(kernels::unit_float(words[w][i]) + 0x1p-24f, kernels::unit_float(words[w + 1][i]));
+          kernels::box_muller(kernels::unit_float(first[i]) + 0x1p-24f, kernels::unit_float(second[i]));
       to[w * kPhiloxBatch + i] = mean + drawn.first * deviation;
       to[(w + 1) * kPhiloxBatch + i] = mean + drawn.second * deviation;
     }
