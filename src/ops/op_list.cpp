@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "src/ops/attention.h"
 #include "src/ops/schemas.h"
 #include "src/ops/sgd.h"
 
@@ -9,6 +10,8 @@ namespace ferry::ops {
 namespace {
 
 constexpr std::array kOps = {
+    &kAttention,
+    &kAttentionBackward,
     &kBatchNorm,
     &kBatchNormBackward,
     &kBatchNormInference,

@@ -1,5 +1,6 @@
 #include "src/backends/cpu/kernel_list.h"
 
+#include "src/backends/cpu/attention.h"
 #include "src/backends/cpu/cpu_driver.h"
 #include "src/backends/cpu/optimizer.h"
 
@@ -22,6 +23,10 @@ constexpr KernelEntry kKernels[] = {
     {"batch_norm_backward", batch_norm_backward},
     {"batch_norm_inference", batch_norm_inference},
     {"running_average_", running_average_},
+
+    // attention
+    {"scaled_dot_product_attention", scaled_dot_product_attention},
+    {"scaled_dot_product_attention_backward", scaled_dot_product_attention_backward},
 
     // creation and movement
     {"fill", fill},

@@ -23,3 +23,12 @@
 #else
 #define FERRY_INDEPENDENT
 #endif
+
+// Before a loop of few iterations whose values are to stay in registers.
+#if defined(__clang__)
+#define FERRY_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define FERRY_UNROLL _Pragma("GCC unroll 16")
+#else
+#define FERRY_UNROLL
+#endif
