@@ -75,7 +75,7 @@ class Backward {
     std::vector<ops::Gradient> results(node.call.inputs.size());
     ops::GradientContext context(node.call, output_gradients, results);
     try {
-      if (output_gradients[0].defined()) node.call.schema->gradient(context);
+      if (std::ranges::any_of(output_gradients, &Tensor::defined)) node.call.schema->gradient(context);
     } catch (Error& error) {
       error.locate(node.call.schema->name, node.call.where);
       throw;
