@@ -15,6 +15,7 @@
 #include <ferry/optim.h>
 #include <ferry/profiler.h>
 #include <ferry/random.h>
+#include <ferry/recurrent.h>
 #include <ferry/runtime.h>
 #include <ferry/safetensors.h>
 #include <ferry/scope.h>

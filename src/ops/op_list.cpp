@@ -3,6 +3,7 @@
 #include <array>
 
 #include "src/ops/attention.h"
+#include "src/ops/recurrent.h"
 #include "src/ops/schemas.h"
 #include "src/ops/sgd.h"
 
@@ -65,6 +66,10 @@ constexpr std::array kOps = {
     &kMean,
     &kMax,
     &kArgmax,
+    &kLstmLayer,
+    &kLstmLayerBackward,
+    &kGruLayer,
+    &kGruLayerBackward,
     &kCoalesce,
     &kScatterAddRows,
     &kSgd,

@@ -55,6 +55,7 @@ std::vector<OpCase> image_cases();
 std::vector<OpCase> normalization_cases();
 std::vector<OpCase> lookup_cases();
 std::vector<OpCase> attention_cases();
+std::vector<OpCase> recurrent_cases();
 
 // All of the above, by op.
 const std::vector<std::pair<std::string, std::vector<OpCase>>>& cases_by_op();

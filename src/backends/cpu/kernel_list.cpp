@@ -3,6 +3,7 @@
 #include "src/backends/cpu/attention.h"
 #include "src/backends/cpu/cpu_driver.h"
 #include "src/backends/cpu/optimizer.h"
+#include "src/backends/cpu/recurrent.h"
 
 namespace ferry {
 namespace cpu_backend {
@@ -27,6 +28,12 @@ constexpr KernelEntry kKernels[] = {
     // attention
     {"scaled_dot_product_attention", scaled_dot_product_attention},
     {"scaled_dot_product_attention_backward", scaled_dot_product_attention_backward},
+
+    // recurrent layers
+    {"lstm_layer", lstm_layer},
+    {"lstm_layer_backward", lstm_layer_backward},
+    {"gru_layer", gru_layer},
+    {"gru_layer_backward", gru_layer_backward},
 
     // creation and movement
     {"fill", fill},

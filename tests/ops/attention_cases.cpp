@@ -1,4 +1,4 @@
-// Cases of attention and recurrent layers.
+// Cases of attention.
 #include <ferry/attention.h>
 
 #include <cmath>
