@@ -43,7 +43,7 @@ PUBLIC_HEADERS = {
     "placement": ["device_guard.h"],
     "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],
     "autograd": ["autograd.h", "checkpoint.h"],
-    "nn": ["nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
+    "nn": ["init.h", "nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
     "optim": ["optim.h"],
     "models": ["models.h", "ferry.h"],
 }

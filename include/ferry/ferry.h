@@ -8,6 +8,7 @@
 #include <ferry/device_guard.h>
 #include <ferry/dtype.h>
 #include <ferry/error.h>
+#include <ferry/init.h>
 #include <ferry/models.h>
 #include <ferry/nn.h>
 #include <ferry/no_grad.h>

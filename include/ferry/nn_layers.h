@@ -54,6 +54,11 @@ class Relu : public Module {
   Tensor forward(const Tensor& x) override { return relu(x); }
 };
 
+class Tanh : public Module {
+ protected:
+  Tensor forward(const Tensor& x) override { return tanh(x); }
+};
+
 class MaxPool2d : public Module {
  public:
   explicit MaxPool2d(Pool2dOptions options) : options_(options) {}
@@ -63,6 +68,29 @@ class MaxPool2d : public Module {
 
  private:
   Pool2dOptions options_;
+};
+
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(Pool2dOptions options) : options_(options) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return avg_pool2d(x, options_); }
+
+ private:
+  Pool2dOptions options_;
+};
+
+// The axes from `first_axis` on as one.
+class Flatten : public Module {
+ public:
+  explicit Flatten(int first_axis = 1) : first_axis_(first_axis) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return flatten(x, first_axis_); }
+
+ private:
+  int first_axis_;
 };
 
 // table: [rows, features], standard normal; x: ids.
@@ -79,10 +107,11 @@ class Embedding : public Module {
   GradientKind gradient_;
 };
 
-// Modules one after the other, named by their position.
+// Modules one after the other, named by their position unless names are given.
 class Sequential : public Module {
  public:
   explicit Sequential(std::vector<std::shared_ptr<Module>> modules);
+  explicit Sequential(std::vector<NamedModule> modules);
   std::size_t size() const { return modules_.size(); }
   // The i-th module alone, inside this one's scope. Requires: i < size().
   Tensor run(std::size_t i, const Tensor& x, std::source_location where = std::source_location::current());

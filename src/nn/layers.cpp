@@ -63,6 +63,12 @@ Sequential::Sequential(std::vector<std::shared_ptr<Module>> modules) : modules_(
   for (std::size_t i = 0; i < modules_.size(); ++i) register_module(std::to_string(i), modules_[i]);
 }
 
+Sequential::Sequential(std::vector<NamedModule> modules) {
+  for (NamedModule& each : modules) {
+    modules_.push_back(register_module(std::move(each.name), std::move(each.module)));
+  }
+}
+
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   for (const std::shared_ptr<Module>& module : modules_) y = (*module)(y);
