@@ -10,7 +10,7 @@ namespace ferry::models {
 namespace {
 
 constexpr std::span<const Entry> (*kFamilies[])() = {
-    resnets,
+    mlps, lenets, vggs, resnets, densenets, inceptions, mobilenets, shufflenets,
 };
 
 std::vector<Entry> collected() {

@@ -22,6 +22,26 @@ std::shared_ptr<nn::Conv2d> convolution(std::int64_t in, std::int64_t out, std::
   return std::make_shared<nn::Conv2d>(in, out, std::array{kernel, kernel}, conv, options.bias, options.dtype);
 }
 
+std::shared_ptr<nn::BatchNorm2d> batch_norm(std::int64_t channels, DType dtype, double epsilon) {
+  return std::make_shared<nn::BatchNorm2d>(channels, 0.1, epsilon, dtype);
+}
+
+ConvNormRelu::ConvNormRelu(std::int64_t in, std::int64_t out, std::array<std::int64_t, 2> kernel,
+                           const Conv2dOptions& options, double epsilon, DType dtype)
+    : convolution_(register_module("conv", std::make_shared<nn::Conv2d>(in, out, kernel, options, false, dtype))),
+      norm_(register_module("bn", batch_norm(out, dtype, epsilon))) {}
+
+Tensor ConvNormRelu::forward(const Tensor& x) { return relu((*norm_)((*convolution_)(x))); }
+
+void kaiming_convolutions(const nn::Module& module, init::Fan fan) {
+  for (const nn::NamedModule& each : module.modules()) {
+    const auto* layer = dynamic_cast<const nn::Conv2d*>(each.module.get());
+    if (layer == nullptr) continue;
+    init::kaiming_normal(layer->weight, {.fan = fan});
+    if (layer->bias) init::constant(layer->bias, 0);
+  }
+}
+
 Tensor run_blocks(std::span<const std::shared_ptr<nn::Sequential>> stages, const Tensor& x, std::int64_t segments) {
   FERRY_CHECK(segments == 0, InvalidArgument, "models: checkpoint_segments is {}; this version has no checkpoints",
               segments);

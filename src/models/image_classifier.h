@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
+#include <ferry/init.h>
 #include <ferry/models.h>
 
 namespace ferry::models {
@@ -26,6 +28,11 @@ class ImageClassifier : public Model {
   Extents extents_;
 };
 
+// The option, or what was published where it is 0.
+constexpr std::int64_t or_published(std::int64_t option, std::int64_t published) {
+  return option == 0 ? published : option;
+}
+
 struct ConvolutionOptions {
   std::int64_t stride = 1;
   std::int64_t padding = -1;  // -1: half the kernel, so that a stride of 1 keeps the extents
@@ -35,6 +42,25 @@ struct ConvolutionOptions {
 };
 std::shared_ptr<nn::Conv2d> convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
                                         const ConvolutionOptions& options);
+
+std::shared_ptr<nn::BatchNorm2d> batch_norm(std::int64_t channels, DType dtype, double epsilon = 1e-5);
+
+// relu(norm(convolution(x))), the parts under the names "conv" and "bn".
+class ConvNormRelu : public nn::Module {
+ public:
+  ConvNormRelu(std::int64_t in, std::int64_t out, std::array<std::int64_t, 2> kernel, const Conv2dOptions& options,
+               double epsilon, DType dtype);
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::shared_ptr<nn::Conv2d> convolution_;
+  std::shared_ptr<nn::BatchNorm2d> norm_;
+};
+
+// Draws the weights of every convolution below `module` anew, and sets biases to zero.
+void kaiming_convolutions(const nn::Module& module, init::Fan fan);
 
 // Runs stages of blocks one after the other; with segments > 0 in so many checkpointed segments of blocks.
 Tensor run_blocks(std::span<const std::shared_ptr<nn::Sequential>> stages, const Tensor& x, std::int64_t segments);

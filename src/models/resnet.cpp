@@ -1,6 +1,5 @@
 // Residual networks: torchvision's (ImageNet, the stride of a bottleneck on its 3 x 3 convolution) and the deep one for
 // CIFAR-10 with parameter-free shortcuts.
-#include "src/base/check.h"
 #include "src/models/families.h"
 #include "src/models/image_classifier.h"
 
@@ -20,14 +19,14 @@ class Block : public Module {
   void add(const std::string& number, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1) {
     convolutions_.push_back(
         register_module("conv" + number, convolution(in, out, kernel, {.stride = stride, .dtype = dtype_})));
-    norms_.push_back(register_module("bn" + number, std::make_shared<BatchNorm2d>(out, 0.1, 1e-5, dtype_)));
+    norms_.push_back(register_module("bn" + number, batch_norm(out, dtype_)));
   }
   // A projection where the shape changes.
   void add_shortcut(std::int64_t in, std::int64_t out) {
     if (stride_ == 1 && in == out) return;
-    projection_ = register_module("downsample", std::make_shared<Sequential>(std::vector<std::shared_ptr<Module>>{
-                                                    convolution(in, out, 1, {.stride = stride_, .dtype = dtype_}),
-                                                    std::make_shared<BatchNorm2d>(out, 0.1, 1e-5, dtype_)}));
+    projection_ = register_module(
+        "downsample", std::make_shared<Sequential>(std::vector<std::shared_ptr<Module>>{
+                          convolution(in, out, 1, {.stride = stride_, .dtype = dtype_}), batch_norm(out, dtype_)}));
   }
   virtual Tensor shortcut(const Tensor& x) { return projection_ ? (*projection_)(x) : x; }
 
@@ -114,7 +113,7 @@ class ResNet : public ImageClassifier {
     const std::int64_t stem = structure.width;
     conv1_ = register_module(
         "conv1", convolution(extents.channels, stem, cifar_ ? 3 : 7, {.stride = cifar_ ? 1 : 2, .dtype = dtype}));
-    bn1_ = register_module("bn1", std::make_shared<BatchNorm2d>(stem, 0.1, 1e-5, dtype));
+    bn1_ = register_module("bn1", batch_norm(stem, dtype));
     std::int64_t channels = stem, width = structure.width;
     for (std::size_t i = 0; i < structure.blocks.size() && structure.blocks[i] > 0; ++i, width *= 2) {
       stages_.push_back(register_module("layer" + std::to_string(i + 1),
@@ -140,8 +139,6 @@ class ResNet : public ImageClassifier {
   std::vector<std::shared_ptr<Sequential>> stages_;
   std::shared_ptr<nn::Linear> fc_;
 };
-
-std::int64_t or_published(std::int64_t option, std::int64_t published) { return option == 0 ? published : option; }
 
 template <class B>
 std::shared_ptr<Model> imagenet(const Options& options, std::array<std::int64_t, 4> blocks) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <ferry/models.h>
+#include "tests/models/each_model.h"
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {
@@ -12,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class EachModel : public ::testing::TestWithParam<models::Entry> {};
+class Catalogued : public EachModel {};
 
 // On a GPU without values: the largest models take no memory here.
 Backend roomy_backend() {
@@ -21,14 +22,14 @@ Backend roomy_backend() {
   return backend;
 }
 
-TEST_P(EachModel, HasThePublishedNumberOfParameters) {
+TEST_P(Catalogued, HasThePublishedNumberOfParameters) {
   CheckedRuntime runtime(roomy_backend());
   std::int64_t count = 0;
   for (const nn::NamedTensor& parameter : GetParam().make({})->parameters()) count += parameter.tensor.numel();
   EXPECT_EQ(count, GetParam().parameters);
 }
 
-TEST_P(EachModel, TheSmallInstanceIsSmall) {
+TEST_P(Catalogued, TheSmallInstanceIsSmall) {
   CheckedRuntime runtime(roomy_backend());
   std::int64_t count = 0;
   for (const nn::NamedTensor& parameter : GetParam().make({.small = true})->parameters()) {
@@ -37,12 +38,7 @@ TEST_P(EachModel, TheSmallInstanceIsSmall) {
   EXPECT_LT(count, 200'000);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::ValuesIn(models::all().begin(), models::all().end()),
-                         [](const ::testing::TestParamInfo<models::Entry>& entry) {
-                           std::string name(entry.param.name);
-                           for (char& c : name) c = c == '-' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, Catalogued, every_model(), model_name);
 
 TEST(Catalogue, NamesAreUniqueAndAnUnknownOneIsAnErrorThatListsThem) {
   CheckedRuntime runtime(timing_only_backend());
