@@ -1,6 +1,8 @@
 #include "src/models/image_classifier.h"
 
-#include "src/base/check.h"
+#include <algorithm>
+
+#include <ferry/checkpoint.h>
 #include "src/models/random_data.h"
 
 namespace ferry::models {
@@ -42,12 +44,23 @@ void kaiming_convolutions(const nn::Module& module, init::Fan fan) {
   }
 }
 
-Tensor run_blocks(std::span<const std::shared_ptr<nn::Sequential>> stages, const Tensor& x, std::int64_t segments) {
-  FERRY_CHECK(segments == 0, InvalidArgument, "models: checkpoint_segments is {}; this version has no checkpoints",
-              segments);
+Tensor run_blocks(const std::vector<Block>& blocks, const Tensor& x, std::int64_t segments) {
+  if (segments > 0) {
+    return checkpoint_sequential(blocks, std::min(static_cast<std::size_t>(segments), blocks.size()), x);
+  }
   Tensor y = x;
-  for (const std::shared_ptr<nn::Sequential>& stage : stages) y = (*stage)(y);
+  for (const Block& block : blocks) y = block(y);
   return y;
+}
+
+Tensor run_blocks(std::span<const std::shared_ptr<nn::Sequential>> stages, const Tensor& x, std::int64_t segments) {
+  std::vector<Block> blocks;
+  for (const std::shared_ptr<nn::Sequential>& stage : stages) {
+    for (std::size_t i = 0; i < stage->size(); ++i) {
+      blocks.emplace_back([stage, i](const Tensor& input) { return stage->run(i, input); });
+    }
+  }
+  return run_blocks(blocks, x, segments);
 }
 
 }  // namespace ferry::models

@@ -1,8 +1,10 @@
 // What image classifiers share: pictures in, class scores out, cross entropy; and the layers they are built of.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <ferry/init.h>
 #include <ferry/models.h>
@@ -62,7 +64,10 @@ class ConvNormRelu : public nn::Module {
 // Draws the weights of every convolution below `module` anew, and sets biases to zero.
 void kaiming_convolutions(const nn::Module& module, init::Fan fan);
 
-// Runs stages of blocks one after the other; with segments > 0 in so many checkpointed segments of blocks.
+using Block = std::function<Tensor(const Tensor&)>;
+// Runs blocks one after the other; with segments > 0 in so many checkpointed segments.
+Tensor run_blocks(const std::vector<Block>& blocks, const Tensor& x, std::int64_t segments);
+// The same for stages of blocks.
 Tensor run_blocks(std::span<const std::shared_ptr<nn::Sequential>> stages, const Tensor& x, std::int64_t segments);
 
 }  // namespace ferry::models

@@ -1,4 +1,6 @@
 // Inception v3 with its auxiliary classifier, as torchvision's.
+#include <algorithm>
+
 #include "src/models/families.h"
 #include "src/models/image_classifier.h"
 
@@ -156,15 +158,18 @@ class Auxiliary : public Module {
 class Inception : public ImageClassifier {
  public:
   // A small one has narrow layers and one module of each kind, and looks at pictures of 107 x 107.
-  Inception(const Extents& extents, bool small)
-      : ImageClassifier(extents), build_(small ? 8 : 1, extents.dtype), channels_(extents.channels) {
+  Inception(const Extents& extents, bool small, std::int64_t segments)
+      : ImageClassifier(extents),
+        segments_(segments),
+        build_(small ? 8 : 1, extents.dtype),
+        channels_(extents.channels) {
     add("Conv2d_1a_3x3", {"", 32, {3, 3}, 2, false});
     add("Conv2d_2a_3x3", {"", 32, {3, 3}, 1, false});
     add("Conv2d_2b_3x3", {"", 64, {3, 3}});
-    pool_after_.push_back(steps_.size());
+    pooled_.push_back(steps_.size());
     add("Conv2d_3b_1x1", {"", 80, {1, 1}});
     add("Conv2d_4a_3x3", {"", 192, {3, 3}, 1, false});
-    pool_after_.push_back(steps_.size());
+    pooled_.push_back(steps_.size());
     add("Mixed_5b", grid35(32));
     if (!small) add("Mixed_5c", grid35(64));
     if (!small) add("Mixed_5d", grid35(64));
@@ -218,21 +223,27 @@ class Inception : public ImageClassifier {
   }
   // The scores; those of the auxiliary classifier too where `auxiliary` is given.
   Tensor run(const Tensor& x, Tensor* auxiliary) {
-    Tensor y = x;
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (std::find(pool_after_.begin(), pool_after_.end(), i) != pool_after_.end()) {
-        y = max_pool2d(y, {.kernel = {3, 3}, .stride = {2, 2}});
-      }
-      if (i == auxiliary_after_ && auxiliary != nullptr) *auxiliary = (*auxiliary_)(y);
-      y = (*steps_[i])(y);
+    const Tensor grid17 = run_blocks(steps(0, auxiliary_after_), x, segments_);
+    if (auxiliary != nullptr) *auxiliary = (*auxiliary_)(grid17);
+    return (*fc_)(mean(run_blocks(steps(auxiliary_after_, steps_.size()), grid17, segments_), {2, 3}));
+  }
+  // Steps [first, last) with the poolings before them.
+  std::vector<Block> steps(std::size_t first, std::size_t last) const {
+    std::vector<Block> blocks;
+    for (std::size_t i = first; i < last; ++i) {
+      const bool pooled = std::find(pooled_.begin(), pooled_.end(), i) != pooled_.end();
+      blocks.emplace_back([step = steps_[i], pooled](const Tensor& x) {
+        return (*step)(pooled ? max_pool2d(x, {.kernel = {3, 3}, .stride = {2, 2}}) : x);
+      });
     }
-    return (*fc_)(mean(y, {2, 3}));
+    return blocks;
   }
 
+  const std::int64_t segments_;
   const Builder build_;
   std::int64_t channels_;
   std::vector<std::shared_ptr<Module>> steps_;
-  std::vector<std::size_t> pool_after_;  // a pooling comes before these steps
+  std::vector<std::size_t> pooled_;  // steps with a pooling before them
   std::size_t auxiliary_after_ = 0;
   std::shared_ptr<Auxiliary> auxiliary_;
   std::shared_ptr<nn::Linear> fc_;
@@ -242,7 +253,7 @@ std::shared_ptr<Model> inception_v3(const Options& options) {
   const bool small = options.small;
   const ImageClassifier::Extents extents{3, or_published(options.image_size, small ? 107 : 299),
                                          or_published(options.classes, small ? 10 : 1000), options.dtype};
-  return std::make_shared<Inception>(extents, small);
+  return std::make_shared<Inception>(extents, small, options.checkpoint_segments);
 }
 
 constexpr Entry kEntries[] = {

@@ -79,6 +79,31 @@ TEST_P(Precision, LossAndGradientsInF32AreThoseInF64) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Precision, every_model(), model_name);
 
+class Checkpoints : public EachModel {};
+
+// Bit for bit, running statistics included.
+TEST_P(Checkpoints, GradientsAreThoseWithoutCheckpoints) {
+  CheckedRuntime runtime(cpu_backend());
+  const auto plain = small(GetParam());
+  const auto segmented = GetParam().make({.small = true, .checkpoint_segments = 3});
+  copy_state(*plain, *segmented);
+  const Batch batch = plain->random_batch(kSamples, kSeed);
+  for (const auto& model : {plain, segmented}) {
+    runtime->manual_seed(kSeed);
+    model->loss(batch).backward();
+  }
+  const auto expected = plain->parameters(), actual = segmented->parameters();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(values_of(actual[i].tensor.grad()), values_of(expected[i].tensor.grad())) << expected[i].name;
+  }
+  const auto statistics = plain->buffers(), segmented_statistics = segmented->buffers();
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    EXPECT_EQ(values_of(segmented_statistics[i].tensor), values_of(statistics[i].tensor)) << statistics[i].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Checkpoints, every_model(), model_name);
+
 class Placement : public EachModel {};
 
 // The losses before and after one step of SGD.
