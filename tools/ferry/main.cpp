@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   CLI::App app("Places ops on CPU and GPU and shows what the copies between them cost.", "ferry");
   app.require_subcommand(1);
   ferry::cli::add_devices_command(app);
+  ferry::cli::add_max_batch_command(app);
   ferry::cli::add_report_command(app);
   try {
     app.parse(argc, argv);
