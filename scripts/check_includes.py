@@ -45,12 +45,14 @@ PUBLIC_HEADERS = {
     "autograd": ["autograd.h", "checkpoint.h"],
     "nn": ["init.h", "nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
     "optim": ["optim.h"],
-    "models": ["models.h", "ferry.h"],
+    "models": ["max_batch.h", "models.h", "ferry.h"],
 }
 PUBLIC_LAYER = {header: layer for layer, headers in PUBLIC_HEADERS.items() for header in headers}
 
 # Code that users could have written: public headers only. It names its own headers from its folder or from the root.
-PUBLIC_ONLY = ["examples", "benchmarks"]
+PUBLIC_ONLY = ["examples", "benchmarks", "tools/common"]
+# What the programs among them share.
+PROGRAM_COMMON = "tools/common"
 # Tests look at every layer.
 UNRESTRICTED = ["tests"]
 
@@ -74,7 +76,7 @@ ALLOWED = {layer: closure(layer) for layer in LAYERS}
 def layer_of(path):
     """The layer whose folder holds `path` (posix, from the root), or None."""
     for layer, (folder, _) in LAYERS.items():
-        if path.startswith(folder + "/"):
+        if path.startswith(folder + "/") and not is_in(path, PUBLIC_ONLY):
             return layer
     return None
 
@@ -132,10 +134,12 @@ def problem_of(root, path, style, included):
     if is_in(path, UNRESTRICTED) or kind == "foreign":
         return None
     if is_in(path, PUBLIC_ONLY):
-        folder = path.split("/")[0]
-        if kind == "public" or included.startswith(folder + "/"):
+        folder = next(folder for folder in PUBLIC_ONLY if is_in(path, [folder]))
+        if kind == "public" or is_in(included, [folder, PROGRAM_COMMON]):
             return None
         return f"{folder} may include public headers only, not {included}"
+    if layer_of(path) == "tools" and is_in(included, [PROGRAM_COMMON]):
+        return None
     if layer is None:
         return f"includes {included}, which only its own folder may include"
     return problem_of_layer(path, layer_of(path), included, layer)

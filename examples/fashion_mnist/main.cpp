@@ -2,14 +2,14 @@
 #include <ferry/ferry.h>
 #include <fmt/format.h>
 
-#include "common/interrupt.h"
 #include "fashion_mnist/training.h"
+#include "tools/common/interrupt.h"
 
 namespace fashion_mnist {
 namespace {
 
 void add_options(CLI::App& app, Options& options) {
-  example::add_common_options(app, options.common);
+  program::add_common_options(app, options.common);
   app.add_option("--data", options.data, "Folder of the data set")->capture_default_str()->type_name("FOLDER");
   app.add_option("--epochs", options.epochs, "Passes over the training pictures")
       ->capture_default_str()
@@ -27,11 +27,12 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--restart", options.restart, "Train from the start even if the checkpoint exists");
 }
 
-int run(const Options& options, example::StepProfiler& profiler) {
+int run(const Options& options, program::StepProfiler& profiler) {
   ferry::Runtime runtime{{.device = options.common.device, .seed = options.common.seed}};
-  const DataSet training(options.data, "train", options.limit), test(options.data, "t10k", options.test_limit);
+  const program::Pictures training(options.data, "train", options.limit),
+      test(options.data, "t10k", options.test_limit);
   fmt::print("fashion_mnist: a small residual network\n");
-  fmt::print("Place: {}; images/s are wall time\n", example::place_of(runtime));
+  fmt::print("Place: {}; images/s are wall time\n", program::place_of(runtime));
   fmt::print("Data: {} training and {} test pictures from {}\n", training.size(), test.size(), options.data);
   std::fflush(stdout);
 
@@ -49,12 +50,12 @@ int run(const Options& options, example::StepProfiler& profiler) {
   if (!finished) {
     fmt::print("Interrupted. {}\n", options.checkpoint.empty() ? "Nothing was saved: there is no --checkpoint."
                                                                : "The same command continues.");
-    return example::kInterruptedExitCode;
+    return program::kInterruptedExitCode;
   }
 
   const double accuracy = epochs.empty() ? trainer.test_accuracy() : epochs.back()["test_accuracy"].get<double>();
   fmt::print("Test accuracy: {:.2f} %\n", 100 * accuracy);
-  auto json = example::runtime_figures(runtime);
+  auto json = program::runtime_figures(runtime);
   json["training_pictures"] = training.size();
   json["test_pictures"] = test.size();
   json["steps"] = trainer.state().step;
@@ -62,7 +63,7 @@ int run(const Options& options, example::StepProfiler& profiler) {
   json["loss"] = trainer.state().loss;
   json["test_accuracy"] = accuracy;
   json["images_per_second_wall"] = trainer.images_per_second();
-  example::write_figures(options.common.json, json);
+  program::write_figures(options.common.json, json);
   return 0;
 }
 
@@ -72,8 +73,8 @@ int run(const Options& options, example::StepProfiler& profiler) {
 int main(int argc, char** argv) {
   CLI::App app{"Trains a small residual network on Fashion-MNIST.", "fashion_mnist"};
   fashion_mnist::Options options;
-  example::StepProfiler profiler;
+  program::StepProfiler profiler;
   fashion_mnist::add_options(app, options);
   profiler.add_options(app);
-  return example::run_program(app, argc, argv, [&] { return fashion_mnist::run(options, profiler); });
+  return program::run_program(app, argc, argv, [&] { return fashion_mnist::run(options, profiler); });
 }

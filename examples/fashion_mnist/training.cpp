@@ -8,8 +8,8 @@
 #include <ferry/ferry.h>
 #include <fmt/format.h>
 
-#include "common/interrupt.h"
-#include "common/progress.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/progress.h"
 
 namespace fashion_mnist {
 
@@ -36,11 +36,11 @@ Number number_at(const Metadata& metadata, const std::string& key, const std::st
 
 }  // namespace
 
-Trainer::Trainer(const Options& options, const DataSet& training, const DataSet& test)
+Trainer::Trainer(const Options& options, const program::Pictures& training, const program::Pictures& test)
     : options_(options),
       training_(training),
       test_(test),
-      model_(kClasses),
+      model_(program::kPictureClasses),
       optimizer_(model_, {.rate = options.rate, .momentum = options.momentum, .weight_decay = options.weight_decay}) {
   if (!options.checkpoint.empty() && !options.restart && std::filesystem::exists(options.checkpoint)) resume();
 }
@@ -54,7 +54,7 @@ double Trainer::rate_now() const {
 }
 
 void Trainer::train_step(std::span<const std::int32_t> positions) {
-  const Batch batch = training_.batch(positions);
+  const program::PictureBatch batch = training_.batch(positions);
   const Tensor loss = softmax_cross_entropy(model_(batch.images), batch.labels);
   loss.backward();
   optimizer_.set_rate(rate_now());
@@ -67,19 +67,19 @@ void Trainer::train_step(std::span<const std::int32_t> positions) {
   ++state_.step;
 }
 
-bool Trainer::run(example::StepProfiler& profiler, const std::function<void(const EpochFigures&)>& report) {
-  example::watch_for_interrupt();
+bool Trainer::run(program::StepProfiler& profiler, const std::function<void(const EpochFigures&)>& report) {
+  program::watch_for_interrupt();
   const std::int64_t first_step = state_.step;
   const auto share = [&] { return static_cast<double>(state_.step) / static_cast<double>(total_steps()); };
   const auto images = [&] { return static_cast<double>(state_.step * options_.batch); };
   while (state_.step < total_steps()) {
     const std::int64_t epoch = state_.step / steps_per_epoch();
-    const std::vector<std::int32_t> order = shuffled_positions(training_.size(), options_.common.seed, epoch);
+    const std::vector<std::int32_t> order = program::shuffled_positions(training_.size(), options_.common.seed, epoch);
     {
-      example::Progress progress("images", share(), images(), options_.common.quiet);
+      program::Progress progress("images", share(), images(), options_.common.quiet);
       model_.train();
       while (state_.step < (epoch + 1) * steps_per_epoch()) {
-        if (example::interrupted()) {
+        if (program::interrupted()) {
           save();
           return false;
         }
@@ -105,7 +105,7 @@ double Trainer::test_accuracy() {
   double right = 0;
   for (std::span<const std::int32_t> left = positions; !left.empty();) {
     const std::size_t count = std::min(left.size(), static_cast<std::size_t>(kTestBatch));
-    const Batch batch = test_.batch(left.first(count));
+    const program::PictureBatch batch = test_.batch(left.first(count));
     right += sum(equal(argmax(model_(batch.images)), batch.labels).to(DType::f32)).item();
     left = left.subspan(count);
   }

@@ -6,16 +6,16 @@
 #include <ferry/optim.h>
 #include <ferry/safetensors.h>
 
-#include "common/profiling.h"
-#include "common/program.h"
-#include "fashion_mnist/data.h"
 #include "fashion_mnist/model.h"
+#include "tools/common/pictures.h"
+#include "tools/common/profiling.h"
+#include "tools/common/program.h"
 
 namespace fashion_mnist {
 
 struct Options {
-  example::CommonOptions common;
-  std::string data = kDebianFolder;
+  program::CommonOptions common;
+  std::string data = program::kFashionMnistFolder;
   std::int64_t epochs = 3, batch = 128;
   std::int64_t limit = 0, test_limit = 0;  // pictures; 0: all
   double rate = 0.1, momentum = 0.9, weight_decay = 5e-4;
@@ -38,11 +38,11 @@ class Trainer {
  public:
   // Continues from the options' checkpoint where it exists. Throws: ferry::InvalidArgument when that was made with
   // other options.
-  Trainer(const Options& options, const DataSet& training, const DataSet& test);
+  Trainer(const Options& options, const program::Pictures& training, const program::Pictures& test);
 
   const TrainingState& state() const { return state_; }
   // Trains what is left; false after Ctrl-C. `report` is called at the end of each epoch.
-  bool run(example::StepProfiler& profiler, const std::function<void(const EpochFigures&)>& report);
+  bool run(program::StepProfiler& profiler, const std::function<void(const EpochFigures&)>& report);
   // The share of test pictures that the network names rightly.
   double test_accuracy();
   double images_per_second() const { return images_per_second_; }
@@ -57,8 +57,8 @@ class Trainer {
   void resume();
 
   const Options& options_;
-  const DataSet& training_;
-  const DataSet& test_;
+  const program::Pictures& training_;
+  const program::Pictures& test_;
   SmallResNet model_;
   ferry::optim::Sgd optimizer_;
   TrainingState state_;

@@ -2,7 +2,7 @@
 #include <ferry/ferry.h>
 #include <fmt/format.h>
 
-#include "common/interrupt.h"
+#include "tools/common/interrupt.h"
 #include "word_vectors/output.h"
 #include "word_vectors/training.h"
 
@@ -14,7 +14,7 @@ constexpr std::size_t kNeighbours = 8;
 void print_start(const Options& options, const ferry::Runtime& runtime, const Vocabulary& vocabulary,
                  std::size_t documents) {
   fmt::print("word_vectors: skip-gram over words and their character n-grams\n");
-  fmt::print("Place: {}; words/s are wall time\n", example::place_of(runtime));
+  fmt::print("Place: {}; words/s are wall time\n", program::place_of(runtime));
   fmt::print("Text: {}, {} paragraphs, {} words of a vocabulary of {}\n",
              options.text.empty() ? "Debian's fortunes" : options.text, documents, vocabulary.total(),
              vocabulary.size());
@@ -41,7 +41,7 @@ nlohmann::ordered_json print_neighbours(const Options& options, const Model& mod
   return figures;
 }
 
-int run(Options& options, example::StepProfiler& profiler) {
+int run(Options& options, program::StepProfiler& profiler) {
   ferry::Runtime runtime{{.device = options.common.device, .seed = options.common.seed}};
   const std::vector<Document> documents = read_documents(options.text);
   const Vocabulary vocabulary(documents, options.min_count);
@@ -64,7 +64,7 @@ int run(Options& options, example::StepProfiler& profiler) {
   if (figures.outcome == Outcome::interrupted) {
     fmt::print("Interrupted. {}\n", options.checkpoint.empty() ? "Nothing was saved: there is no --checkpoint."
                                                                : "The same command continues.");
-    return example::kInterruptedExitCode;
+    return program::kInterruptedExitCode;
   }
 
   const std::vector<float> vectors = all_vectors(model, rows_of_words);
@@ -73,7 +73,7 @@ int run(Options& options, example::StepProfiler& profiler) {
     fmt::print("Vectors: {}, word2vec text format\n", options.vectors);
   }
   fmt::print("Nearest words, with the cosine of the angle between the vectors:\n");
-  auto json = example::runtime_figures(runtime);
+  auto json = program::runtime_figures(runtime);
   json["words_in_text"] = vocabulary.total();
   json["vocabulary"] = vocabulary.size();
   json["rows"] = options.rows;
@@ -84,7 +84,7 @@ int run(Options& options, example::StepProfiler& profiler) {
   json["words_per_second_wall"] = figures.words_per_second;
   json["loss"] = {{"first", state.first_loss}, {"last", state.loss}};
   json["neighbours"] = print_neighbours(options, model, vocabulary, vectors);
-  example::write_figures(options.common.json, json);
+  program::write_figures(options.common.json, json);
   return 0;
 }
 
@@ -94,8 +94,8 @@ int run(Options& options, example::StepProfiler& profiler) {
 int main(int argc, char** argv) {
   CLI::App app{"Learns vectors of words from text, with the embedding table on the CPU.", "word_vectors"};
   word_vectors::Options options;
-  example::StepProfiler profiler;
+  program::StepProfiler profiler;
   word_vectors::add_options(app, options);
   profiler.add_options(app);
-  return example::run_program(app, argc, argv, [&] { return word_vectors::run(options, profiler); });
+  return program::run_program(app, argc, argv, [&] { return word_vectors::run(options, profiler); });
 }

@@ -5,7 +5,7 @@
 #include <ferry/units.h>
 #include <fmt/format.h>
 
-#include "common/machine_memory.h"
+#include "tools/common/machine_memory.h"
 
 namespace word_vectors {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::int64_t kFewestRows = 1000;
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
-  example::add_common_options(app, options.common);
+  program::add_common_options(app, options.common);
   const auto number = [&](const std::string& name, auto& value, const std::string& help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
@@ -47,7 +47,7 @@ void add_options(CLI::App& app, Options& options) {
 }
 
 void fit_rows_to_memory(Options& options) {
-  const ferry::Bytes available = example::available_memory();
+  const ferry::Bytes available = program::available_memory();
   const ferry::Bytes row{options.dim * 4};
   if (row * options.rows + kRest <= available) return;
   // A quarter stays free: other programs' needs change while this one runs.

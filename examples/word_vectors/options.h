@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "common/program.h"
+#include "tools/common/program.h"
 
 namespace word_vectors {
 
 struct Options {
-  example::CommonOptions common;
+  program::CommonOptions common;
   std::string text;  // file; "": Debian's fortunes
   std::int64_t epochs = 12;
   std::int64_t steps = 0;  // 0: as many as the epochs take

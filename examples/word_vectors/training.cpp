@@ -5,8 +5,8 @@
 #include <ferry/ferry.h>
 #include <fmt/format.h>
 
-#include "common/interrupt.h"
-#include "common/progress.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/progress.h"
 
 namespace word_vectors {
 
@@ -55,7 +55,7 @@ void note_loss(TrainingState& state, double loss) {
 }  // namespace
 
 TrainingFigures train(const Options& options, std::span<const Document> documents, const Vocabulary& vocabulary,
-                      const RowLists& rows_of_words, Model& model, example::StepProfiler& profiler) {
+                      const RowLists& rows_of_words, Model& model, program::StepProfiler& profiler) {
   Sampler sampler(documents, vocabulary,
                   {options.batch, options.negatives, options.window, options.subsample, options.common.seed});
   TrainingFigures figures;
@@ -71,9 +71,9 @@ TrainingFigures train(const Options& options, std::span<const Document> document
   };
 
   Optimizers optimizers(model, options.rate);
-  example::Progress progress("words", share_done(options, sampler, vocabulary), sampler.words_seen(),
+  program::Progress progress("words", share_done(options, sampler, vocabulary), sampler.words_seen(),
                              options.common.quiet);
-  example::watch_for_interrupt();
+  program::watch_for_interrupt();
   const std::int64_t first_step = state.position.step;
   for (double share; (share = share_done(options, sampler, vocabulary)) < 1;) {
     profiler.before_step(state.position.step - first_step);
@@ -86,7 +86,7 @@ TrainingFigures train(const Options& options, std::span<const Document> document
     state.position = sampler.position();
     progress.update(share_done(options, sampler, vocabulary), sampler.words_seen(),
                     fmt::format("loss {:.4f}", state.loss));
-    if (example::interrupted()) break;
+    if (program::interrupted()) break;
     if (state.position.step % options.checkpoint_every == 0) save();
   }
   figures.outcome = share_done(options, sampler, vocabulary) < 1 ? Outcome::interrupted : Outcome::finished;

@@ -1,7 +1,7 @@
 // The training loop: batches, losses, updates, checkpoints.
 #pragma once
 
-#include "common/profiling.h"
+#include "tools/common/profiling.h"
 #include "word_vectors/checkpoint.h"
 
 namespace word_vectors {
@@ -18,6 +18,6 @@ struct TrainingFigures {
 // Trains `model` until the options' epochs or steps are done or Ctrl-C is pressed. Saves to the options' checkpoint and
 // starts from it where it exists.
 TrainingFigures train(const Options& options, std::span<const Document> documents, const Vocabulary& vocabulary,
-                      const RowLists& rows_of_words, Model& model, example::StepProfiler& profiler);
+                      const RowLists& rows_of_words, Model& model, program::StepProfiler& profiler);
 
 }  // namespace word_vectors

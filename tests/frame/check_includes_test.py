@@ -26,9 +26,10 @@ LEGAL = {
     "src/runtime/builtin_backends.cpp": '#include "src/backends/sim/sim_driver.h"\n',
     "placement/advisor.h": '#include "src/trace/trace.h"\n',
     "profiler/report.h": '#include "src/trace/trace.h"\n',
-    "tools/ferry/main.cpp": '#include "profiler/report.h"\n#include "placement/advisor.h"\n',
-    "examples/demo.cpp": '#include <ferry/units.h>\n#include "common/progress.h"\n',
-    "examples/common/progress.h": "#include <ferry/units.h>\n",
+    "tools/ferry/main.cpp": '#include "profiler/report.h"\n#include "tools/common/progress.h"\n',
+    "tools/common/progress.h": "#include <ferry/units.h>\n",
+    "examples/demo/demo.cpp": '#include <ferry/units.h>\n#include "demo/model.h"\n#include "tools/common/progress.h"\n',
+    "examples/demo/model.h": "#include <ferry/units.h>\n",
     "tests/device/driver_test.cpp": '#include "src/backends/sim/sim_driver.h"\n',
 }
 
@@ -50,8 +51,10 @@ VIOLATIONS = {
     "unknown_included": ("src/base/bad.cpp", "#include <ferry/novel.h>", "add it to PUBLIC_HEADERS"),
     "unknown_folder": ("src/novel/bad.cpp", "#include <vector>", "add its folder to LAYERS"),
     "relative": ("src/trace/bad.cpp", '#include "trace.h"', "not named from the root"),
-    "missing_in_example": ("examples/bad.cpp", '#include "common/missing.h"', "not named from the root"),
+    "missing_in_example": ("examples/bad.cpp", '#include "demo/missing.h"', "not named from the root"),
     "private_in_example": ("examples/bad.cpp", '#include "src/trace/trace.h"', "public headers only"),
+    "private_in_common": ("tools/common/bad.cpp", '#include "src/trace/trace.h"', "public headers only"),
+    "common_in_library": ("src/base/bad.cpp", '#include "tools/common/progress.h"', "only its own folder"),
     "test_in_source": ("src/trace/bad.cpp", '#include "tests/support/fixture.h"', "only its own folder"),
     "spaced": ("src/trace/bad.cpp", '  #  include "src/device/driver.h"', "layer trace includes layer device"),
 }

@@ -1,4 +1,4 @@
-#include "common/progress.h"
+#include "tools/common/progress.h"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace example {
+namespace program {
 namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(100);
@@ -70,4 +70,4 @@ void Progress::update(double share, double units, std::string_view details) {
   fmt::print(stderr, "{}\n", line(details));
 }
 
-}  // namespace example
+}  // namespace program

@@ -8,7 +8,7 @@
 #include <ferry/profiler.h>
 #include <CLI/CLI.hpp>
 
-namespace example {
+namespace program {
 
 class StepProfiler {
  public:
@@ -27,4 +27,4 @@ class StepProfiler {
   std::unique_ptr<ferry::Profiler> profiler_;
 };
 
-}  // namespace example
+}  // namespace program

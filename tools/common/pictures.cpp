@@ -1,4 +1,4 @@
-#include "fashion_mnist/data.h"
+#include "tools/common/pictures.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-namespace fashion_mnist {
+namespace program {
 namespace {
 
 using GzipFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
@@ -65,7 +65,7 @@ Idx read_idx(const std::string& path, std::uint8_t rank, std::int64_t limit) {
 
 }  // namespace
 
-DataSet::DataSet(const std::string& folder, const std::string& stem, std::int64_t limit) {
+Pictures::Pictures(const std::string& folder, const std::string& stem, std::int64_t limit) {
   const std::string images_path = find_file(folder, stem + "-images-idx3-ubyte");
   const std::string labels_path = find_file(folder, stem + "-labels-idx1-ubyte");
   Idx images = read_idx(images_path, 3, limit), labels = read_idx(labels_path, 1, limit);
@@ -74,10 +74,10 @@ DataSet::DataSet(const std::string& folder, const std::string& stem, std::int64_
                                         labels_path, labels.shape[0]));
   }
   const auto wrong =
-      std::find_if(labels.bytes.begin(), labels.bytes.end(), [](auto label) { return label >= kClasses; });
+      std::find_if(labels.bytes.begin(), labels.bytes.end(), [](auto label) { return label >= kPictureClasses; });
   if (wrong != labels.bytes.end()) {
     throw ferry::ParseError(fmt::format("{}: byte {}: label {} is not below {}", labels_path,
-                                        8 + (wrong - labels.bytes.begin()), *wrong, kClasses));
+                                        8 + (wrong - labels.bytes.begin()), *wrong, kPictureClasses));
   }
   height_ = images.shape[1];
   width_ = images.shape[2];
@@ -85,7 +85,7 @@ DataSet::DataSet(const std::string& folder, const std::string& stem, std::int64_
   labels_ = std::move(labels.bytes);
 }
 
-Batch DataSet::batch(std::span<const std::int32_t> positions) const {
+PictureBatch Pictures::batch(std::span<const std::int32_t> positions) const {
   const auto picture = static_cast<std::size_t>(height_ * width_);
   std::vector<std::uint8_t> images;
   std::vector<std::int64_t> labels;
@@ -109,4 +109,4 @@ std::vector<std::int32_t> shuffled_positions(std::int64_t size, std::uint64_t se
   return positions;
 }
 
-}  // namespace fashion_mnist
+}  // namespace program

@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-namespace example {
+namespace program {
 
 struct CommonOptions {
   std::string device;  // as RuntimeOptions::device
@@ -34,4 +34,4 @@ nlohmann::ordered_json runtime_figures(const ferry::Runtime& runtime);
 // Writes `figures` to `path`, unless that is empty. Throws: ferry::InvalidArgument when the file cannot be written.
 void write_figures(const std::string& path, const nlohmann::ordered_json& figures);
 
-}  // namespace example
+}  // namespace program

@@ -1,11 +1,11 @@
-#include "common/program.h"
+#include "tools/common/program.h"
 
 #include <fstream>
 
 #include <ferry/error.h>
 #include <fmt/format.h>
 
-namespace example {
+namespace program {
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
   app.add_option(
@@ -63,4 +63,4 @@ void write_figures(const std::string& path, const nlohmann::ordered_json& figure
   if (!file.flush()) throw ferry::InvalidArgument(fmt::format("cannot write {}", path));
 }
 
-}  // namespace example
+}  // namespace program

@@ -1,7 +1,7 @@
 // Ctrl-C as a question the training loop asks, so that it can save first. A second Ctrl-C ends the program at once.
 #pragma once
 
-namespace example {
+namespace program {
 
 constexpr int kInterruptedExitCode = 130;
 
@@ -9,4 +9,4 @@ constexpr int kInterruptedExitCode = 130;
 void watch_for_interrupt();
 bool interrupted();
 
-}  // namespace example
+}  // namespace program

@@ -9,25 +9,26 @@
 
 #include <ferry/tensor.h>
 
-namespace fashion_mnist {
+namespace program {
 
-constexpr const char* kDebianFolder = "/usr/share/datasets/fashion-mnist";
-constexpr std::int64_t kClasses = 10;
+// Debian's package dataset-fashion-mnist.
+constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
+constexpr std::int64_t kPictureClasses = 10;
 
-struct Batch {
+struct PictureBatch {
   ferry::Tensor images;  // u8 [N, 1, height, width]
   ferry::Tensor labels;  // i64 [N]
 };
 
-class DataSet {
+class Pictures {
  public:
   // Reads STEM-images-idx3-ubyte[.gz] and STEM-labels-idx1-ubyte[.gz] of a folder; at most `limit` pictures unless 0.
   // Throws: ferry::InvalidArgument for missing files, saying what to install; ferry::ParseError.
-  DataSet(const std::string& folder, const std::string& stem, std::int64_t limit);
+  Pictures(const std::string& folder, const std::string& stem, std::int64_t limit);
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
   // The pictures at these positions.
-  Batch batch(std::span<const std::int32_t> positions) const;
+  PictureBatch batch(std::span<const std::int32_t> positions) const;
 
  private:
   std::int64_t height_ = 0, width_ = 0;
@@ -37,4 +38,4 @@ class DataSet {
 // All positions in an order that follows from seed and epoch alone.
 std::vector<std::int32_t> shuffled_positions(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
 
-}  // namespace fashion_mnist
+}  // namespace program

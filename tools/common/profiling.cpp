@@ -1,11 +1,11 @@
-#include "common/profiling.h"
+#include "tools/common/profiling.h"
 
 #include <fstream>
 
 #include <ferry/error.h>
 #include <fmt/format.h>
 
-namespace example {
+namespace program {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 5;
@@ -54,4 +54,4 @@ void StepProfiler::finish() {
   profiler_.reset();
 }
 
-}  // namespace example
+}  // namespace program

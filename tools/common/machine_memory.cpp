@@ -1,11 +1,11 @@
-#include "common/machine_memory.h"
+#include "tools/common/machine_memory.h"
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <string>
 
-namespace example {
+namespace program {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -82,4 +82,4 @@ ferry::Bytes available_memory() {
   return ferry::Bytes{std::min({available_to_the_system(), unified, legacy})};
 }
 
-}  // namespace example
+}  // namespace program

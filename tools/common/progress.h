@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace example {
+namespace program {
 
 class Progress {
  public:
@@ -35,4 +35,4 @@ class Progress {
   int tenths_;  // printed, where there is no terminal
 };
 
-}  // namespace example
+}  // namespace program

@@ -3,9 +3,9 @@
 
 #include <ferry/units.h>
 
-namespace example {
+namespace program {
 
 // What the system says is available, or less where a container's limit (cgroup v1 or v2) is tighter.
 ferry::Bytes available_memory();
 
-}  // namespace example
+}  // namespace program

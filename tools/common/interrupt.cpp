@@ -1,8 +1,8 @@
-#include "common/interrupt.h"
+#include "tools/common/interrupt.h"
 
 #include <csignal>
 
-namespace example {
+namespace program {
 namespace {
 
 volatile std::sig_atomic_t interrupt_seen = 0;
@@ -20,4 +20,4 @@ void watch_for_interrupt() {
 
 bool interrupted() { return interrupt_seen != 0; }
 
-}  // namespace example
+}  // namespace program
