@@ -4,6 +4,7 @@
 
 #include <ferry/ferry.h>
 
+#include "benchmarks/optimizers.h"
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
 
@@ -97,6 +98,7 @@ int main() {
                     {"conv_forward_backward", conv_forward_backward},
                     {"matmul", matmul},
                     {"table_creation", table_creation},
+                    {"adamw", bench::adamw},
                     {"device_guard", device_guard},
                     {"profiler_event", profiler_event},
                 })

@@ -24,6 +24,7 @@ BENCHMARKS = {
     "conv_forward_backward": ("ms", 1e6, 1, ["conv_forward_backward", "conv_forward_backward/channels_last"]),
     "matmul": ("ms", 1e6, 1, ["matmul"]),
     "table_creation": ("ms", 1e6, 1, ["table_creation"]),
+    "adamw": ("ms", 1e6, 1, ["adamw"]),
     "device_guard": ("ns", 1, 1, None),
     "profiler_event": ("ns", 1, 1, None),
 }

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include "benchmarks/optimizers.h"
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
 
@@ -86,6 +87,7 @@ int main() {
                      [] { return conv_forward_backward(torch::MemoryFormat::ChannelsLast); }},
                     {"matmul", matmul},
                     {"table_creation", table_creation},
+                    {"adamw", bench::adamw},
                 })
       .serve();
 }

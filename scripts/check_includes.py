@@ -44,7 +44,7 @@ PUBLIC_HEADERS = {
     "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],
     "autograd": ["autograd.h", "checkpoint.h"],
     "nn": ["init.h", "nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
-    "optim": ["optim.h"],
+    "optim": ["grad_scaler.h", "optim.h", "schedule.h"],
     "models": ["max_batch.h", "models.h", "ferry.h"],
 }
 PUBLIC_LAYER = {header: layer for layer, headers in PUBLIC_HEADERS.items() for header in headers}

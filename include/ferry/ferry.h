@@ -8,6 +8,7 @@
 #include <ferry/device_guard.h>
 #include <ferry/dtype.h>
 #include <ferry/error.h>
+#include <ferry/grad_scaler.h>
 #include <ferry/init.h>
 #include <ferry/max_batch.h>
 #include <ferry/models.h>
@@ -20,6 +21,7 @@
 #include <ferry/recurrent.h>
 #include <ferry/runtime.h>
 #include <ferry/safetensors.h>
+#include <ferry/schedule.h>
 #include <ferry/scope.h>
 #include <ferry/shape.h>
 #include <ferry/tensor.h>

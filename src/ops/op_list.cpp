@@ -3,9 +3,9 @@
 #include <array>
 
 #include "src/ops/attention.h"
+#include "src/ops/optimizer.h"
 #include "src/ops/recurrent.h"
 #include "src/ops/schemas.h"
-#include "src/ops/sgd.h"
 
 namespace ferry::ops {
 namespace {
@@ -74,6 +74,16 @@ constexpr std::array kOps = {
     &kScatterAddRows,
     &kSgd,
     &kSgdRows,
+    &kAdam,
+    &kAdamRows,
+    &kAdamW,
+    &kAdamWRows,
+    &kAdagrad,
+    &kAdagradRows,
+    &kScaleAll,
+    &kUnscaleAll,
+    &kClampAll,
+    &kSquareSum,
     &kShape,
     &kSlice,
     &kCrop,

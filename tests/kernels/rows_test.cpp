@@ -3,7 +3,6 @@
 #include <map>
 
 #include "src/ops/attributes.h"
-#include "src/ops/sgd.h"
 #include "tests/kernels/test_array.h"
 
 namespace ferry::testing {
@@ -262,104 +261,6 @@ TEST(ScatterAddRows, AddsAndSkips) {
               }).find("rows[79] = 30 is out of range for dense [30, 7]"),
               std::string::npos);
     EXPECT_EQ(dense.values(), expected);
-  }
-}
-
-struct Reference {
-  double parameter, velocity;
-};
-
-Reference sgd_reference(const ops::SgdAttributes& o, double p, double gradient, double v, bool has_velocity) {
-  double g = gradient + o.weight_decay * p;
-  if (has_velocity) {
-    v = o.first_step ? g : o.momentum * v + (1 - o.dampening) * g;
-    g = o.nesterov ? g + o.momentum * v : v;
-  }
-  return {p - o.rate * g, v};
-}
-
-const ops::SgdAttributes kOptions[] = {
-    {.rate = 0.5},
-    {.rate = 0.25, .weight_decay = 0.5},
-    {.rate = 0.25, .momentum = 0.5, .dampening = 0.25, .weight_decay = 0.5},
-    {.rate = 0.25, .momentum = 0.5, .nesterov = true},
-    {.rate = 0.25, .momentum = 0.5, .dampening = 0.25, .nesterov = true, .first_step = true}};
-
-TEST(Sgd, UpdatesParameterAndVelocity) {
-  std::mt19937 random(7);
-  for (const DType dtype : kFloats) {
-    for (const auto& options : kOptions) {
-      for (const Shape& shape : test_shapes()) {
-        const bool has_velocity = options.momentum != 0;
-        Array p(dtype, shape, kLayouts[random() % 3]), g(dtype, shape, kLayouts[random() % 5]),
-            v(dtype, shape, kLayouts[random() % 3]);
-        p.randomize(random, -3, 3);
-        g.randomize(random, -3, 3);
-        v.randomize(random, -3, 3);
-        const auto p0 = p.values(), v0 = v.values();
-        if (has_velocity) {
-          run("sgd_", {p.view(), g.view(), v.view()}, {p.view(), v.view()}, options);
-        } else {
-          run("sgd_", {p.view(), g.view(), {}}, {p.view(), {}}, options);
-        }
-        for (std::int64_t i = 0; i < p.numel(); ++i) {
-          const auto k = static_cast<std::size_t>(i);
-          const Reference expected = sgd_reference(options, p0[k], g.get(i), v0[k], has_velocity);
-          ASSERT_NEAR(p.get(i), expected.parameter, tolerance(dtype, std::fabs(expected.parameter)));
-          ASSERT_NEAR(v.get(i), has_velocity ? expected.velocity : v0[k], tolerance(dtype, 2));
-        }
-        ASSERT_TRUE(p.guards_intact() && v.guards_intact());
-      }
-    }
-  }
-}
-
-TEST(SgdRows, TouchesTheGivenRowsOnly) {
-  std::mt19937 random(8);
-  for (const DType dtype : kFloats) {
-    for (const auto& options : kOptions) {
-      const bool has_velocity = options.momentum != 0;
-      Array p(dtype, {50, 13}), v(dtype, {50, 13}), values(dtype, {6, 13}),
-          rows = Array::of(DType::i64, {6}, {0, 7, 21, 49, -1, -1});
-      p.randomize(random, -3, 3);
-      v.randomize(random, -3, 3);
-      values.randomize(random, -3, 3);
-      const auto p0 = p.values(), v0 = v.values();
-      std::vector<TensorView> in = {p.view(), rows.view(), values.view()}, out = {p.view()};
-      if (has_velocity) in.push_back(v.view()), out.push_back(v.view());
-      run("sgd_rows_", in, out, options);
-      for (std::int64_t i = 0; i < p.numel(); ++i) {
-        const auto k = static_cast<std::size_t>(i);
-        Reference expected{p0[k], v0[k]};
-        for (std::int64_t r = 0; r < 6; ++r) {
-          if (static_cast<double>(i / 13) != rows.get(r)) continue;
-          expected = sgd_reference(options, p0[k], values.get(r * 13 + i % 13), v0[k], has_velocity);
-          if (!has_velocity) expected.velocity = v0[k];
-        }
-        ASSERT_NEAR(p.get(i), expected.parameter, tolerance(dtype, std::fabs(expected.parameter)));
-        ASSERT_NEAR(v.get(i), expected.velocity, tolerance(dtype, 2));
-      }
-      // Values of a row that is named twice add up before the update.
-      Array twice = Array::of(DType::i64, {6}, {49, 3, -1, 3, 0, -1}), sum(dtype, {6, 13});
-      for (std::int64_t d = 0; d < 13; ++d) sum.set(13 + d, rounded(dtype, values.get(13 + d) + values.get(39 + d)));
-      for (const std::int64_t r : {0, 4}) {
-        for (std::int64_t d = 0; d < 13; ++d) sum.set(r * 13 + d, values.get(r * 13 + d));
-      }
-      Array once = Array::of(DType::i64, {6}, {49, 3, -1, -1, 0, -1}), q(dtype, {50, 13}), w(dtype, {50, 13});
-      for (std::int64_t i = 0; i < p.numel(); ++i) q.set(i, p.get(i)), w.set(i, v.get(i));
-      std::vector<TensorView> in_once = {q.view(), once.view(), sum.view()}, out_once = {q.view()};
-      if (has_velocity) in_once.push_back(w.view()), out_once.push_back(w.view());
-      in[1] = twice.view();
-      run("sgd_rows_", in, out, options);
-      run("sgd_rows_", in_once, out_once, options);
-      ASSERT_EQ(p.values(), q.values());
-      in[1] = rows.view();
-      rows.set(3, 50);
-      EXPECT_NE(message_of([&] {
-                  run("sgd_rows_", in, out, options);
-                }).find("sgd_rows_: rows[3] = 50 is out of range for param [50, 13]"),
-                std::string::npos);
-    }
   }
 }
 

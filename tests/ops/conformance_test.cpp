@@ -18,9 +18,25 @@ constexpr std::size_t kLayoutVariants = 5;
 // Ops that no public function ends in: which tests run them.
 const std::map<std::string_view, std::string_view>& ops_tested_elsewhere() {
   static const std::map<std::string_view, std::string_view> kElsewhere = {
-      {"fill", "creation_test"},   {"uniform", "creation_test"},    {"normal", "creation_test"},
-      {"arange", "creation_test"}, {"coalesce", "row_sparse_test"}, {"scatter_add_rows_", "row_sparse_test"},
-      {"sgd_", "sgd_test"},        {"sgd_rows_", "sgd_test"},       {"running_average_", "batch_statistics_test"},
+      {"fill", "creation_test"},
+      {"uniform", "creation_test"},
+      {"normal", "creation_test"},
+      {"arange", "creation_test"},
+      {"coalesce", "row_sparse_test"},
+      {"scatter_add_rows_", "row_sparse_test"},
+      {"sgd_", "sgd_test"},
+      {"sgd_rows_", "sgd_test"},
+      {"adam_", "optimizer_test"},
+      {"adam_rows_", "optimizer_test"},
+      {"adamw_", "optimizer_test"},
+      {"adamw_rows_", "optimizer_test"},
+      {"adagrad_", "optimizer_test"},
+      {"adagrad_rows_", "optimizer_test"},
+      {"scale_", "optimizer_test"},
+      {"unscale_", "grad_scaler_test"},
+      {"clamp_", "optimizer_test"},
+      {"square_sum", "optimizer_test"},
+      {"running_average_", "batch_statistics_test"},
   };
   return kElsewhere;
 }

@@ -105,6 +105,14 @@ constexpr KernelEntry kKernels[] = {
     // optimizers
     {"sgd_", sgd_},
     {"sgd_rows_", sgd_rows_},
+    {"adam_", adam_},
+    {"adam_rows_", adam_rows_},
+    {"adagrad_", adagrad_},
+    {"adagrad_rows_", adagrad_rows_},
+    {"scale_", scale_},
+    {"unscale_", unscale_},
+    {"clamp_", clamp_},
+    {"square_sum", square_sum},
 };
 
 }  // namespace
