@@ -9,6 +9,7 @@
 #include <ferry/dtype.h>
 #include <ferry/error.h>
 #include <ferry/grad_scaler.h>
+#include <ferry/indexing.h>
 #include <ferry/init.h>
 #include <ferry/max_batch.h>
 #include <ferry/models.h>

@@ -1,5 +1,6 @@
 // Adds calls to the graph.
 #include <atomic>
+#include <iterator>
 
 #include <ferry/scope.h>
 #include "src/autograd/node.h"
@@ -48,7 +49,8 @@ void renew_path(Meta& meta) {
   const bool requires_grad = static_cast<bool>(edge);
   for (auto view = views.rbegin(); view != views.rend(); ++view) {
     meta.path = copy_of(**view, std::move(edge));
-    edge = {meta.path, 0, nullptr};
+    const auto next = std::next(view);
+    edge = {meta.path, next == views.rend() ? 0 : (*next)->edges[0].output, nullptr};
   }
   meta.requires_grad = requires_grad;
   meta.node = requires_grad ? meta.path : nullptr;
@@ -129,7 +131,7 @@ void remember_root(Meta& meta, const std::shared_ptr<Node>& node, const Tensor& 
   const Meta* of_base = meta_of(*base.impl());
   const bool base_is_view = of_base != nullptr && of_base->root != nullptr;
   node->views_root = !base_is_view;
-  if (base_is_view && node->edges[0].node == nullptr) node->edges[0] = {of_base->path, 0, nullptr};
+  if (base_is_view && node->edges[0].node == nullptr) node->edges[0] = {of_base->path, of_base->output, nullptr};
   meta.path = node;
   meta.root = base_is_view ? of_base->root : base.shared_impl();
   const Meta* of_root = meta_of(*meta.root);

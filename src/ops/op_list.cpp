@@ -3,6 +3,7 @@
 #include <array>
 
 #include "src/ops/attention.h"
+#include "src/ops/indexing.h"
 #include "src/ops/optimizer.h"
 #include "src/ops/recurrent.h"
 #include "src/ops/schemas.h"
@@ -108,6 +109,16 @@ constexpr std::array kOps = {
     &kPermute,
     &kNarrow,
     &kExpand,
+    &kGather,
+    &kGatherBackward,
+    &kIndexSelect,
+    &kIndexSelectBackward,
+    &kWhere,
+    &kMaskedFill,
+    &kPad,
+    &kPadBackward,
+    &kFlip,
+    &kSplit,
 };
 
 std::span<const OpSchema* const> number_ops() {

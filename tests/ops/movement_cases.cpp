@@ -3,12 +3,6 @@
 namespace ferry::test {
 namespace {
 
-const std::vector<DType>& all_types() {
-  static const std::vector<DType> kAll = {DType::f32, DType::f64, DType::f16, DType::bf16,
-                                          DType::i32, DType::i64, DType::u8,  DType::boolean};
-  return kAll;
-}
-
 using Call = std::function<Tensor(const Tensors&)>;
 using Reference = std::function<Array(const Arrays&)>;
 

@@ -15,6 +15,12 @@ const std::vector<DType>& numbers() {
   return kNumbers;
 }
 
+const std::vector<DType>& all_types() {
+  static const std::vector<DType> kAll = {DType::f32, DType::f64, DType::f16, DType::bf16,
+                                          DType::i32, DType::i64, DType::u8,  DType::boolean};
+  return kAll;
+}
+
 Input ids(const Shape& shape, std::int64_t rows, DType dtype) { return {shape, 0, static_cast<double>(rows), dtype}; }
 
 Input fixed_ids(const std::vector<double>& values, DType dtype) {
@@ -24,8 +30,9 @@ Input fixed_ids(const std::vector<double>& values, DType dtype) {
 const std::vector<std::pair<std::string, std::vector<OpCase>>>& cases_by_op() {
   static const auto kCases = [] {
     std::vector<std::pair<std::string, std::vector<OpCase>>> result;
-    for (const auto cases : {elementwise_cases, in_place_cases, reduction_cases, matmul_cases, movement_cases,
-                             image_cases, normalization_cases, lookup_cases, attention_cases, recurrent_cases}) {
+    for (const auto cases :
+         {elementwise_cases, in_place_cases, reduction_cases, matmul_cases, movement_cases, image_cases,
+          normalization_cases, lookup_cases, indexing_cases, attention_cases, recurrent_cases}) {
       for (OpCase& each : cases()) {
         auto found = std::ranges::find(result, each.op, &std::pair<std::string, std::vector<OpCase>>::first);
         if (found == result.end()) found = result.insert(result.end(), {each.op, {}});

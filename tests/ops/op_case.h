@@ -42,6 +42,7 @@ struct OpCase {
 const std::vector<DType>& floats();
 // All floats and i32, i64, u8.
 const std::vector<DType>& numbers();
+const std::vector<DType>& all_types();
 Input ids(const Shape& shape, std::int64_t rows, DType dtype = DType::i64);
 Input fixed_ids(const std::vector<double>& values, DType dtype = DType::i64);
 
@@ -54,6 +55,7 @@ std::vector<OpCase> movement_cases();
 std::vector<OpCase> image_cases();
 std::vector<OpCase> normalization_cases();
 std::vector<OpCase> lookup_cases();
+std::vector<OpCase> indexing_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> recurrent_cases();
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include <ferry/indexing.h>
 #include <ferry/ops.h>
 #include <ferry/shape.h>
 
@@ -59,5 +60,11 @@ Array l2_normalized(const Array& x, int axis, double epsilon);
 Array cross_entropy(const Array& logits, const Array& labels);  // one loss a row
 Array embedding(const Array& table, const Array& ids);
 Array embedding_bag(const Array& table, const Array& ids, const Array& offsets, bool mean);
+
+// --- indexing ---
+
+Array gathered(const Array& x, int axis, const Array& index);
+Array index_selected(const Array& x, int axis, const Array& indices);
+Array padded(const Array& x, const Dims& begins, const Dims& ends, PadMode mode, double value);
 
 }  // namespace ferry::test

@@ -2,6 +2,7 @@
 
 #include "src/backends/cpu/attention.h"
 #include "src/backends/cpu/cpu_driver.h"
+#include "src/backends/cpu/indexing.h"
 #include "src/backends/cpu/optimizer.h"
 #include "src/backends/cpu/recurrent.h"
 
@@ -46,6 +47,14 @@ constexpr KernelEntry kKernels[] = {
     {"slice", slice},
     {"slice_backward", slice_backward},
     {"concat", concat},
+    {"gather", gather},
+    {"gather_backward", gather_backward},
+    {"index_select", index_select},
+    {"index_select_backward", index_select_backward},
+    {"where", where},
+    {"masked_fill", masked_fill},
+    {"pad", pad},
+    {"pad_backward", pad_backward},
     {"uniform", uniform},
     {"normal", normal},
 
