@@ -42,9 +42,13 @@ void infer_avg_pool(InferContext& context) {
   context.add_output(y, context.dtype(0), image_strides(context.in(0), y));
 }
 
+// x's order in memory as far as the index, which has it, or dy tells. Gradients of one element a channel have both
+// orders: they get that of convolutions.
 void infer_backward(InferContext& context) {
   const Shape& shape = context.attributes.as<Pool2dAttributes>().result;
-  context.add_output(shape, context.dtype(0), image_strides(context.in(0), shape));
+  const Tensor& telling = context.in(context.inputs.size() - 1);
+  const bool either = telling.shape()[2] * telling.shape()[3] == 1;
+  context.add_output(shape, context.dtype(0), either ? channels_last_strides(shape) : image_strides(telling, shape));
 }
 
 double window_flops(const InferContext& context) {

@@ -196,24 +196,6 @@ void backward(const KernelContext& context, const TensorView& dy, const TensorVi
   write(context, sums.dy, optional(context.outputs, 2));
 }
 
-// The view, or a copy in the operand buffer, in the memory order of `model`.
-TensorView in_order_of(const KernelContext& context, const TensorView& view, const TensorView& model,
-                       std::byte*& place) {
-  bool same = true;
-  for (int i = 0; i < view.shape.rank(); ++i) same &= view.shape[i] == 1 || view.strides[i] == model.strides[i];
-  if (same || view.numel() == 0) return view;
-  TensorView result = view;
-  result.data = place;
-  result.strides = model.strides;
-  place += view.numel() * size_of(view.dtype);
-  convert(context.op, view, result);
-  return result;
-}
-
-std::byte* operand_space(const TensorView& view, int copies) {
-  return dnn::work_buffer(dnn::Buffer::operand, static_cast<std::size_t>(copies * view.numel() * size_of(view.dtype)));
-}
-
 // Whether the call was done by other means: on f32 copies of 16-bit floats.
 bool done_in_f32(const KernelContext& context, Kernel self) {
   const DType dtype = context.out().dtype;
@@ -238,8 +220,7 @@ double epsilon_of(const KernelContext& context) { return context.attributes.as<o
 
 void batch_norm(const KernelContext& context) {
   if (done_in_f32(context, batch_norm)) return;
-  std::byte* place = operand_space(context.in(0), 1);
-  const TensorView x = in_order_of(context, context.in(0), context.out(0), place);
+  const TensorView x = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const std::int64_t channels = x.shape[1];
   const Pieces pieces = make_pieces(x);
   Affine affine;
@@ -259,8 +240,7 @@ void batch_norm(const KernelContext& context) {
 
 void batch_norm_inference(const KernelContext& context) {
   if (done_in_f32(context, batch_norm_inference)) return;
-  std::byte* place = operand_space(context.in(0), 1);
-  const TensorView x = in_order_of(context, context.in(0), context.out(0), place);
+  const TensorView x = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const std::int64_t channels = x.shape[1];
   Affine affine{.mean = read(context, context.in(3), channels, 0),
                 .inverse_std = read(context, context.in(4), channels, 1),
@@ -271,9 +251,8 @@ void batch_norm_inference(const KernelContext& context) {
 
 void batch_norm_backward(const KernelContext& context) {
   if (done_in_f32(context, batch_norm_backward)) return;
-  std::byte* place = operand_space(context.in(0), 2);
-  const TensorView dy = in_order_of(context, context.in(0), context.out(0), place);
-  const TensorView x = in_order_of(context, context.in(1), context.out(0), place);
+  const TensorView dy = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
+  const TensorView x = in_order_of(context.op, context.in(1), context.out(0), dnn::Buffer::primitive);
   const std::int64_t channels = x.shape[1];
   const Affine affine{.mean = read(context, context.in(3), channels, 0),
                       .inverse_std = read(context, context.in(4), channels, 1),

@@ -61,6 +61,16 @@ Strides image_strides(std::string_view op, const TensorView& image) {
   return contiguous;
 }
 
+TensorView in_order_of(std::string_view op, const TensorView& view, const TensorView& like, dnn::Buffer buffer) {
+  const bool channels_last = view.shape.rank() == 4 && is_channels_last(like);
+  TensorView result = view;
+  result.strides = channels_last ? channels_last_strides(view.shape) : contiguous_strides(view.shape);
+  if (has_strides(view, result.strides) || view.numel() == 0) return result;
+  result.data = dnn::work_buffer(buffer, static_cast<std::size_t>(view.numel() * size_of(view.dtype)));
+  convert(op, view, result);
+  return result;
+}
+
 void copy_contiguous(std::string_view op, const TensorView& from, void* data) {
   TensorView to = from;
   to.data = data;

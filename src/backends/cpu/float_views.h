@@ -15,6 +15,13 @@ bool is_channels_last(const TensorView& image);
 // Throws: InvalidArgument, naming the op, for an image that is dense in neither order.
 Strides image_strides(std::string_view op, const TensorView& image);
 
+namespace dnn {
+enum class Buffer : std::uint8_t;
+}
+// The view in `like`'s order, contiguous or, for images, channels-last: itself, or a copy in a buffer of the calling
+// thread (src/backends/cpu/dnn.h), which is asked for only then.
+TensorView in_order_of(std::string_view op, const TensorView& view, const TensorView& like, dnn::Buffer buffer);
+
 // Runs `kernel` on f32 copies of all f16 and bf16 arguments in the calling thread's conversion buffer, then converts
 // the outputs back. Copies keep the order of dense inputs in memory; other inputs become contiguous.
 void run_in_f32(const KernelContext& context, Kernel kernel);

@@ -1,5 +1,8 @@
 #include "src/backends/cpu/pool2d.h"
 
+#include <vector>
+
+#include "src/backends/cpu/dnn.h"
 #include "src/backends/cpu/float_views.h"
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/parallel.h"
@@ -38,23 +41,30 @@ PoolAxis axis_of(const Planes& planes, const ops::Pool2dAttributes& a, int i) {
   return {planes.x.shape[i + 2], planes.y.shape[i + 2], a.kernel[i], a.stride[i], a.padding[i]};
 }
 
-// Runs `loop` on each row of the result's planes; `result` is planes.x or planes.y.
-void run_rows(const Planes& planes, const TensorView& result, const ops::Pool2dAttributes& attributes,
-              void (*loop)(const PoolRow&)) {
+enum class Pass : std::uint8_t { forward, backward };
+
+// Runs `loop` on each row of the result's planes: y's forward, x's backward.
+void run_rows(const Planes& planes, Pass pass, const ops::Pool2dAttributes& attributes, void (*loop)(const PoolRow&)) {
+  const bool backward = pass == Pass::backward;
+  const TensorView& result = backward ? planes.x : planes.y;
   if (result.numel() == 0) return;
   const std::int64_t rows = result.shape[2];
+  const PoolAxis h = axis_of(planes, attributes, 0), w = axis_of(planes, attributes, 1);
+  std::vector<PoolAxis::Range> columns;
+  for (std::int64_t i = 0; i < result.shape[3]; ++i) columns.push_back(backward ? w.outputs(i) : w.window(i));
   const std::int64_t reads = planes.lanes() * result.shape[3] * attributes.kernel[0] * attributes.kernel[1];
   parallel_for(planes.count() * rows, std::max<std::int64_t>(1, kGrain / reads),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
-                   loop({.h = axis_of(planes, attributes, 0),
-                         .w = axis_of(planes, attributes, 1),
+                   loop({.h = h,
+                         .w = w,
                          .lanes = planes.lanes(),
                          .row = i % rows,
                          .count_include_pad = attributes.count_include_pad,
                          .x = planes.plane(planes.x, i / rows),
                          .y = planes.plane(planes.y, i / rows),
-                         .index = planes.plane(planes.index, i / rows)});
+                         .index = planes.plane(planes.index, i / rows),
+                         .columns = columns.data()});
                  }
                });
 }
@@ -85,26 +95,28 @@ void max_pool2d(const KernelContext& context) {
   if (done_in_f32(context, max_pool2d)) return;
   const Planes planes = make_planes(context.op, context.in(0), context.out(0), context.out(1));
   const PoolLoops& loops = pool_loops(planes.y.dtype);
-  run_rows(planes, planes.y, attributes_of(context), loops.max[index_kind(context, planes.index)]);
+  run_rows(planes, Pass::forward, attributes_of(context), loops.max[index_kind(context, planes.index)]);
 }
 
 void max_pool2d_backward(const KernelContext& context) {
   if (done_in_f32(context, max_pool2d_backward)) return;
-  const Planes planes = make_planes(context.op, context.out(), context.in(0), context.in(1));
+  const TensorView dy = in_order_of(context.op, context.in(0), context.out(), dnn::Buffer::operand);
+  const Planes planes = make_planes(context.op, context.out(), dy, context.in(1));
   const PoolLoops& loops = pool_loops(planes.x.dtype);
-  run_rows(planes, planes.x, attributes_of(context), loops.max_backward[index_kind(context, planes.index)]);
+  run_rows(planes, Pass::backward, attributes_of(context), loops.max_backward[index_kind(context, planes.index)]);
 }
 
 void avg_pool2d(const KernelContext& context) {
   if (done_in_f32(context, avg_pool2d)) return;
   const Planes planes = make_planes(context.op, context.in(0), context.out(), {});
-  run_rows(planes, planes.y, attributes_of(context), pool_loops(planes.y.dtype).average);
+  run_rows(planes, Pass::forward, attributes_of(context), pool_loops(planes.y.dtype).average);
 }
 
 void avg_pool2d_backward(const KernelContext& context) {
   if (done_in_f32(context, avg_pool2d_backward)) return;
-  const Planes planes = make_planes(context.op, context.out(), context.in(0), {});
-  run_rows(planes, planes.x, attributes_of(context), pool_loops(planes.x.dtype).average_backward);
+  const TensorView dy = in_order_of(context.op, context.in(0), context.out(), dnn::Buffer::operand);
+  const Planes planes = make_planes(context.op, context.out(), dy, {});
+  run_rows(planes, Pass::backward, attributes_of(context), pool_loops(planes.x.dtype).average_backward);
 }
 
 }  // namespace ferry::cpu_backend

@@ -44,6 +44,8 @@ struct PoolRow {
   std::int64_t row;        // of y when pooling forward, of dx when pooling backward
   bool count_include_pad;  // average only
   PoolPlane x, y, index;   // x and y or their gradients
+  // For each position of the row along w: its window, or the outputs that hold it.
+  const PoolAxis::Range* columns;
 };
 
 // Loops for one dtype; those on an index are listed for u8, then i32.

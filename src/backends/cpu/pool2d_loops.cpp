@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "src/backends/cpu/pool2d.h"
 
@@ -21,23 +22,32 @@ T* element(const PoolPlane& plane, std::int64_t h, std::int64_t w, std::int64_t 
   return static_cast<T*>(plane.data) + h * plane.h + w * plane.w + lane;
 }
 
-// Calls body(position, first lane, number of lanes) for all positions of a row and blocks of lanes.
+// Calls body(position, first lane, number of lanes) for all positions of a row and blocks of lanes. The number of a
+// full block and that of one lane are constants, with which sums stay in registers.
 template <class Body>
 void for_each_block(const PoolRow& p, std::int64_t positions, const Body& body) {
+  constexpr std::integral_constant<std::int64_t, kBlock> kFull;
+  constexpr std::integral_constant<std::int64_t, 1> kOne;
   for (std::int64_t w = 0; w < positions; ++w) {
-    for (std::int64_t lane = 0; lane < p.lanes; lane += kBlock) body(w, lane, std::min(kBlock, p.lanes - lane));
+    std::int64_t lane = 0;
+    for (; lane + kBlock <= p.lanes; lane += kBlock) body(w, lane, kFull);
+    if (p.lanes == 1) {
+      body(w, lane, kOne);
+    } else if (lane < p.lanes) {
+      body(w, lane, p.lanes - lane);
+    }
   }
 }
 
 template <class T, class Index>
 void max_row(const PoolRow& p) {
   const PoolAxis::Range rows = p.h.window(p.row);
-  for_each_block(p, p.w.output, [&](std::int64_t ow, std::int64_t lane, std::int64_t n) {
-    const PoolAxis::Range columns = p.w.window(ow);
+  for_each_block(p, p.w.output, [&](std::int64_t ow, std::int64_t lane, auto n) {
+    const PoolAxis::Range columns = p.columns[ow];
     T best[kBlock];
     std::int32_t index[kBlock];
-    std::fill_n(best, n, -std::numeric_limits<T>::infinity());
-    std::fill_n(index, n, static_cast<std::int32_t>(rows.begin * p.w.kernel + columns.begin));
+    std::fill_n(best, std::int64_t{n}, -std::numeric_limits<T>::infinity());
+    std::fill_n(index, std::int64_t{n}, static_cast<std::int32_t>(rows.begin * p.w.kernel + columns.begin));
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       for (std::int64_t q = columns.begin; q < columns.end; ++q) {
         const T* const x =
@@ -62,8 +72,8 @@ void max_row(const PoolRow& p) {
 template <class T, class Index>
 void max_backward_row(const PoolRow& p) {
   const PoolAxis::Range rows = p.h.outputs(p.row);
-  for_each_block(p, p.w.input, [&](std::int64_t iw, std::int64_t lane, std::int64_t n) {
-    const PoolAxis::Range columns = p.w.outputs(iw);
+  for_each_block(p, p.w.input, [&](std::int64_t iw, std::int64_t lane, auto n) {
+    const PoolAxis::Range columns = p.columns[iw];
     T sum[kBlock] = {};
     for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
       for (std::int64_t ow = columns.begin; ow < columns.end; ++ow) {
@@ -74,23 +84,29 @@ void max_backward_row(const PoolRow& p) {
         for (std::int64_t i = 0; i < n; ++i) sum[i] += index[i] == here ? dy[i] : T{0};
       }
     }
-    std::copy_n(sum, n, element<T>(p.x, p.row, iw, lane));
+    std::copy_n(sum, std::int64_t{n}, element<T>(p.x, p.row, iw, lane));
   });
 }
 
-// One over the number of elements that output (oh, ow) averages.
+// One over the number of elements that output (oh, ow) averages; `whole` is that of a whole window.
 template <class T>
-T weight(const PoolRow& p, std::int64_t oh, std::int64_t ow) {
-  if (p.count_include_pad) return T{1} / static_cast<T>(p.h.kernel * p.w.kernel);
+T weight(const PoolRow& p, std::int64_t oh, std::int64_t ow, T whole) {
+  if (p.count_include_pad) return whole;
   const PoolAxis::Range rows = p.h.window(oh), columns = p.w.window(ow);
   return T{1} / static_cast<T>(std::max<std::int64_t>(1, (rows.end - rows.begin) * (columns.end - columns.begin)));
 }
 
 template <class T>
+T whole_weight(const PoolRow& p) {
+  return T{1} / static_cast<T>(p.h.kernel * p.w.kernel);
+}
+
+template <class T>
 void average_row(const PoolRow& p) {
+  const T whole = whole_weight<T>(p);
   const PoolAxis::Range rows = p.h.window(p.row);
-  for_each_block(p, p.w.output, [&](std::int64_t ow, std::int64_t lane, std::int64_t n) {
-    const PoolAxis::Range columns = p.w.window(ow);
+  for_each_block(p, p.w.output, [&](std::int64_t ow, std::int64_t lane, auto n) {
+    const PoolAxis::Range columns = p.columns[ow];
     T sum[kBlock] = {};
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       for (std::int64_t q = columns.begin; q < columns.end; ++q) {
@@ -99,7 +115,7 @@ void average_row(const PoolRow& p) {
         for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i];
       }
     }
-    const T scale = weight<T>(p, p.row, ow);
+    const T scale = weight<T>(p, p.row, ow, whole);
     T* const y = element<T>(p.y, p.row, ow, lane);
     for (std::int64_t i = 0; i < n; ++i) y[i] = sum[i] * scale;
   });
@@ -107,18 +123,19 @@ void average_row(const PoolRow& p) {
 
 template <class T>
 void average_backward_row(const PoolRow& p) {
+  const T whole = whole_weight<T>(p);
   const PoolAxis::Range rows = p.h.outputs(p.row);
-  for_each_block(p, p.w.input, [&](std::int64_t iw, std::int64_t lane, std::int64_t n) {
-    const PoolAxis::Range columns = p.w.outputs(iw);
+  for_each_block(p, p.w.input, [&](std::int64_t iw, std::int64_t lane, auto n) {
+    const PoolAxis::Range columns = p.columns[iw];
     T sum[kBlock] = {};
     for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
       for (std::int64_t ow = columns.begin; ow < columns.end; ++ow) {
         const T* const dy = element<const T>(p.y, oh, ow, lane);
-        const T scale = weight<T>(p, oh, ow);
+        const T scale = weight<T>(p, oh, ow, whole);
         for (std::int64_t i = 0; i < n; ++i) sum[i] += dy[i] * scale;
       }
     }
-    std::copy_n(sum, n, element<T>(p.x, p.row, iw, lane));
+    std::copy_n(sum, std::int64_t{n}, element<T>(p.x, p.row, iw, lane));
   });
 }
 
