@@ -53,6 +53,18 @@ std::vector<ConvCase> cases() {
       {2, 16, 9, 9, 16, {3, 3}, {.stride = {2, 2}, .padding = {1, 1}, .groups = 16}},
       {1, 3, 23, 23, 16, {7, 7}, {.stride = {2, 2}, .padding = {3, 3}}},
       {3, 33, 5, 4, 35, {3, 3}, {.padding = {1, 1}}},
+      {2, 16, 9, 9, 24, {1, 1}, {.stride = {2, 2}}},
+      // Few channels, whose gradient has code of its own.
+      {2, 3, 10, 9, 24, {4, 4}, {.stride = {2, 2}, .padding = {1, 1}}},
+      {2, 1, 9, 9, 40, {3, 3}, {.padding = {1, 1}}},
+      // Groups: depthwise of other kernels than 3 x 3, dilated, with more outputs than inputs, pointwise.
+      {18, 20, 9, 8, 20, {5, 5}, {.padding = {2, 2}, .groups = 20}},
+      {2, 70, 11, 9, 70, {3, 3}, {.stride = {2, 1}, .padding = {2, 2}, .dilation = {2, 3}, .groups = 70}},
+      {2, 64, 8, 8, 64, {7, 7}, {.stride = {2, 2}, .padding = {3, 3}, .groups = 64}},
+      {2, 3, 6, 6, 3, {5, 3}, {.padding = {0, 2}, .dilation = {1, 2}, .groups = 3}},
+      {1, 6, 7, 7, 12, {3, 3}, {.padding = {1, 1}, .groups = 6}},
+      {2, 24, 5, 5, 36, {1, 1}, {.groups = 3}},
+      {2, 32, 6, 6, 32, {3, 3}, {.padding = {1, 1}, .groups = 8}},
   };
 }
 

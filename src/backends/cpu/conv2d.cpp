@@ -20,9 +20,14 @@ constexpr std::int64_t kWinogradChannels = 32;
 
 memory::dims dims_of(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
+// Up to this many channels, oneDNN's blocked code for the input's gradient works on blocks that are mostly empty.
+constexpr std::int64_t kFewChannels = 4;
+constexpr std::int64_t kLargeKernel = 9;
+
 // What a convolution is made from, with regular strides. Descriptions of absent arguments are empty.
 struct Description {
   Conv2dProduct product;
+  bool depthwise;
   memory::desc x, w, bias, y;
   memory::dims stride, dilation, padding, padding_end;
 };
@@ -55,6 +60,7 @@ memory::dims padding_end(const Conv2dArguments& p) {
 Description describe(std::string_view op, const Conv2dArguments& p) {
   const ops::Conv2dAttributes& a = p.attributes;
   Description d{.product = p.product,
+                .depthwise = is_depthwise(p),
                 .x = describe_image(op, p.x),
                 .w = describe_weight(op, p.w, a.groups),
                 .bias = {},
@@ -71,6 +77,13 @@ Description describe(std::string_view op, const Conv2dArguments& p) {
 memory::desc any_layout(const memory::desc& desc) { return {desc.dims(), desc.data_type(), memory::format_tag::any}; }
 memory::desc channels_last(const memory::desc& desc) {
   return {desc.dims(), desc.data_type(), memory::format_tag::nhwc};
+}
+memory::desc row_major(const memory::desc& desc) { return {desc.dims(), desc.data_type(), memory::format_tag::nchw}; }
+
+// Whether oneDNN treats groups of one channel as such. Where it does not, it works on blocks of 16 channels a group.
+template <class PrimitiveDescription>
+bool has_depthwise_code(const PrimitiveDescription& pd) {
+  return std::string_view(pd.impl_info_str()).find("dw") != std::string_view::npos;
 }
 
 dnnl::convolution_forward::primitive_desc forward_hint(const Description& d, dnnl::algorithm algorithm) {
@@ -93,6 +106,7 @@ dnn::Plan make_backward_input(const Description& given, const Description& d, dn
   const dnnl::convolution_backward_data::primitive_desc pd(
       {algorithm, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding_end}, dnn::user_scratchpad(), dnn::engine(),
       forward_hint(d, algorithm));
+  if (d.depthwise && !has_depthwise_code(pd)) return {};
   const std::vector<dnn::Plan::Argument> arguments = {{DNNL_ARG_DIFF_SRC, Direction::out, given.x, pd.diff_src_desc()},
                                                       {DNNL_ARG_WEIGHTS, Direction::in, given.w, pd.weights_desc()},
                                                       {DNNL_ARG_DIFF_DST, Direction::in, given.y, pd.diff_dst_desc()}};
@@ -103,6 +117,7 @@ dnn::Plan make_backward_weight(const Description& given, const Description& d, d
   const dnnl::convolution_backward_weights::primitive_desc pd(
       {algorithm, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding_end}, dnn::user_scratchpad(),
       dnn::engine(), forward_hint(d, algorithm));
+  if (d.depthwise && !has_depthwise_code(pd)) return {};
   std::vector<dnn::Plan::Argument> arguments = {
       {DNNL_ARG_SRC, Direction::in, given.x, pd.src_desc()},
       {DNNL_ARG_DIFF_WEIGHTS, Direction::out, given.w, pd.diff_weights_desc()},
@@ -129,6 +144,12 @@ bool pays_for_winograd(const Conv2dArguments& p) {
   return p.attributes.groups == 1 && p.x.shape[1] >= kWinogradChannels && p.y.shape[1] >= kWinogradChannels;
 }
 
+// Multiplying and summing up overlapping patches is then the better way, for which channels must not be innermost.
+bool pays_for_patches(const Conv2dArguments& p) {
+  return p.product == Conv2dProduct::backward_input && p.attributes.groups == 1 && p.x.shape[1] <= kFewChannels &&
+         p.w.shape[2] * p.w.shape[3] >= kLargeKernel;
+}
+
 dnn::Plan make_conv2d(std::string_view op, const Conv2dArguments& p) {
   const Description given = describe(op, p);
   Description wanted = given;
@@ -140,8 +161,9 @@ dnn::Plan make_conv2d(std::string_view op, const Conv2dArguments& p) {
         dnn::make_plan(op, [&] { return make_product(given, wanted, dnnl::algorithm::convolution_winograd); });
     if (plan.supported()) return plan;
   }
-  wanted.x = channels_last(given.x);
-  wanted.y = channels_last(given.y);
+  const bool patches = pays_for_patches(p);
+  wanted.x = patches ? row_major(given.x) : channels_last(given.x);
+  wanted.y = patches ? row_major(given.y) : channels_last(given.y);
   return dnn::make_plan(op, [&] { return make_product(given, wanted, dnnl::algorithm::convolution_direct); });
 }
 
@@ -149,7 +171,7 @@ double flops(const Conv2dArguments& p) {
   return 2.0 * static_cast<double>(p.y.numel()) * static_cast<double>(p.w.numel() / p.w.shape[0]);
 }
 
-// False where oneDNN has no primitive for the dtype on this CPU.
+// False where oneDNN has no primitive for the dtype on this CPU, or none that is made for depthwise convolutions.
 bool conv2d_with_dnn(std::string_view op, const Conv2dArguments& p) {
   const dnn::TeamScope team(flops(p));
   const ops::Conv2dAttributes& a = p.attributes;
@@ -171,7 +193,10 @@ void run_conv2d(const KernelContext& context, Kernel self, const Conv2dArguments
   const DType dtype = context.out().dtype;
   FERRY_CHECK(is_floating(dtype), InvalidArgument, "{}: there is no kernel for {}", context.op, name_of(dtype));
   if (dtype == DType::f64) return conv2d_f64(p);
-  if (dtype == DType::f16 || !conv2d_with_dnn(context.op, p)) run_in_f32(context, self);
+  if (dtype == DType::f16) return run_in_f32(context, self);
+  if (conv2d_with_dnn(context.op, p)) return;
+  const bool own_loops = is_depthwise(p) && p.product != Conv2dProduct::forward;
+  own_loops ? conv2d_depthwise(context.op, p) : run_in_f32(context, self);
 }
 
 TensorView optional(std::span<const TensorView> views, std::size_t i) {
