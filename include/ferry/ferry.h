@@ -4,6 +4,7 @@
 #include <ferry/attention.h>
 #include <ferry/autocast.h>
 #include <ferry/checkpoint.h>
+#include <ferry/convolution.h>
 #include <ferry/device.h>
 #include <ferry/device_guard.h>
 #include <ferry/dtype.h>

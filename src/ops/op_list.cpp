@@ -3,6 +3,7 @@
 #include <array>
 
 #include "src/ops/attention.h"
+#include "src/ops/convolution.h"
 #include "src/ops/indexing.h"
 #include "src/ops/optimizer.h"
 #include "src/ops/recurrent.h"
@@ -119,6 +120,12 @@ constexpr std::array kOps = {
     &kPadBackward,
     &kFlip,
     &kSplit,
+    &kConvTranspose2d,
+    &kConvTranspose2dBackwardInput,
+    &kUpsample2d,
+    &kUpsample2dBackward,
+    &kAdaptiveAvgPool2d,
+    &kAdaptiveAvgPool2dBackward,
 };
 
 std::span<const OpSchema* const> number_ops() {

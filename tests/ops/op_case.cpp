@@ -32,7 +32,7 @@ const std::vector<std::pair<std::string, std::vector<OpCase>>>& cases_by_op() {
     std::vector<std::pair<std::string, std::vector<OpCase>>> result;
     for (const auto cases :
          {elementwise_cases, in_place_cases, reduction_cases, matmul_cases, movement_cases, image_cases,
-          normalization_cases, lookup_cases, indexing_cases, attention_cases, recurrent_cases}) {
+          normalization_cases, lookup_cases, convolution_cases, indexing_cases, attention_cases, recurrent_cases}) {
       for (OpCase& each : cases()) {
         auto found = std::ranges::find(result, each.op, &std::pair<std::string, std::vector<OpCase>>::first);
         if (found == result.end()) found = result.insert(result.end(), {each.op, {}});

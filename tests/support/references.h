@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include <ferry/convolution.h>
 #include <ferry/indexing.h>
 #include <ferry/ops.h>
 #include <ferry/shape.h>
@@ -66,5 +67,11 @@ Array embedding_bag(const Array& table, const Array& ids, const Array& offsets, 
 Array gathered(const Array& x, int axis, const Array& index);
 Array index_selected(const Array& x, int axis, const Array& indices);
 Array padded(const Array& x, const Dims& begins, const Dims& ends, PadMode mode, double value);
+
+// --- transposed convolution and resampling ---
+
+Array conv_transpose2d(const Array& x, const Array& weight, const Array* bias, const ConvTranspose2dOptions& options);
+Array upsample2d(const Array& x, const Upsample2dOptions& options);
+Array adaptive_avg_pool2d(const Array& x, const std::array<std::int64_t, 2>& output);
 
 }  // namespace ferry::test

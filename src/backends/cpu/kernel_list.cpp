@@ -1,6 +1,7 @@
 #include "src/backends/cpu/kernel_list.h"
 
 #include "src/backends/cpu/attention.h"
+#include "src/backends/cpu/convolution.h"
 #include "src/backends/cpu/cpu_driver.h"
 #include "src/backends/cpu/indexing.h"
 #include "src/backends/cpu/optimizer.h"
@@ -25,6 +26,11 @@ constexpr KernelEntry kKernels[] = {
     {"batch_norm_backward", batch_norm_backward},
     {"batch_norm_inference", batch_norm_inference},
     {"running_average_", running_average_},
+    {"conv_transpose2d", conv_transpose2d},
+    {"upsample2d", upsample2d},
+    {"upsample2d_backward", upsample2d_backward},
+    {"adaptive_avg_pool2d", adaptive_avg_pool2d},
+    {"adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward},
 
     // attention
     {"scaled_dot_product_attention", scaled_dot_product_attention},
