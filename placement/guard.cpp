@@ -10,10 +10,9 @@ namespace {
 thread_local const GuardFrame* innermost = nullptr;
 
 void require_device(Device device) {
-  if (device.is_cpu()) return;
   const DeviceSet devices = current_devices();
-  FERRY_CHECK(device.index < devices.gpus, InvalidArgument, "DeviceGuard: there is no {}; legal here: cpu{} ({})",
-              to_string(device),
+  FERRY_CHECK(device.is_gpu() && device.index >= 0 && device.index < devices.gpus, InvalidArgument,
+              "DeviceGuard: there is no {}; legal here: cpu{} ({})", to_string(device),
               devices.gpus == 0   ? std::string()
               : devices.gpus == 1 ? std::string(", gpu (= gpu:0)")
                                   : fmt::format(", gpu, gpu:0 to gpu:{}", devices.gpus - 1),
@@ -23,7 +22,7 @@ void require_device(Device device) {
 }  // namespace
 
 void push_guard(GuardFrame& frame) {
-  if (frame.device && !frame.device->is_cpu()) require_device(*frame.device);
+  if (frame.device && *frame.device != cpu::device) require_device(*frame.device);
   frame.outer = innermost;
   innermost = &frame;
 }

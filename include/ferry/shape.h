@@ -74,7 +74,7 @@ class Dims {
 using Shape = Dims;
 using Strides = Dims;  // in elements
 
-// Row-major strides of a dense tensor.
+// Row-major strides of a dense tensor. Throws: ShapeError for a negative extent or more than 2^56 elements.
 Strides contiguous_strides(const Shape& shape);
 
 // Strides of a dense [N, C, H, W] tensor whose channels are innermost (NHWC in memory). Requires: rank 4.

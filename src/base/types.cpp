@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::string_view kDTypeNames[kDTypeCount] = {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"};
 
+// Leaves room for sizes in bytes, and for rounding them up.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
+
 }  // namespace
 
 std::string_view name_of(DType type) { return kDTypeNames[static_cast<int>(type)]; }
@@ -29,11 +32,18 @@ void Dims::throw_rank(std::size_t rank) {
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.rank(), 1);
-  for (int i = shape.rank() - 2; i >= 0; --i) strides[i] = strides[i + 1] * std::max<std::int64_t>(shape[i + 1], 1);
+  std::int64_t run = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = run;
+    const bool fits = shape[i] >= 0 && !__builtin_mul_overflow(run, std::max<std::int64_t>(shape[i], 1), &run);
+    FERRY_CHECK(fits && run <= kMaxElements, ShapeError, "shape {} {}", to_string(shape),
+                shape[i] < 0 ? "has a negative extent" : "has more than 2^56 elements");
+  }
   return strides;
 }
 
 Strides channels_last_strides(const Shape& shape) {
+  contiguous_strides(shape);  // refuses what no tensor can be
   const std::int64_t channels = shape[1], width = shape[3];
   return {shape[2] * width * channels, 1, width * channels, channels};
 }

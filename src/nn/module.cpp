@@ -27,8 +27,9 @@ void Module::require_new(const std::string& name) const {
 
 Tensor Module::register_parameter(std::string name, Tensor tensor) {
   require_new(name);
+  tensor = named(tensor, name);
   tensor.set_requires_grad();
-  parameters_.push_back({name, named(tensor, name)});
+  parameters_.push_back({name, tensor});
   return tensor;
 }
 
@@ -39,6 +40,8 @@ Tensor Module::register_buffer(std::string name, Tensor tensor) {
 }
 
 void Module::add_child(std::string name, std::shared_ptr<Module> module) {
+  FERRY_CHECK(module != nullptr && module.get() != this, InvalidArgument, "module '{}' cannot be {}", name,
+              module == nullptr ? "null" : "its own parent");
   require_new(name);
   module->name_ = name;
   children_.emplace_back(std::move(name), std::move(module));

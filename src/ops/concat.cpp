@@ -19,6 +19,7 @@ void infer_concat(InferContext& context) {
       context.fail_shapes(0, i, fmt::format("shapes may differ along axis {} only", axis));
     }
     shape[axis] += context.shape(i)[axis];
+    contiguous_strides(shape);  // refuses what no tensor can be, before the sum overflows
   }
   context.add_output(shape, context.dtype(0));
 }

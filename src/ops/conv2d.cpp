@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include <ferry/ops.h>
 #include "src/base/check.h"
 #include "src/ops/attributes.h"
@@ -11,9 +14,11 @@ namespace {
 // Extent of a convolution's result along one of the two axes. Throws: ShapeError when the window does not fit.
 std::int64_t window_count(const InferContext& context, std::int64_t extent, std::int64_t kernel, std::int64_t stride,
                           std::int64_t padding, std::int64_t dilation) {
-  FERRY_CHECK(stride > 0 && padding >= 0 && dilation > 0, InvalidArgument,
-              "{}: stride {}, padding {}, dilation {} are out of range", context.schema.name, stride, padding,
-              dilation);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const bool legal = stride > 0 && padding >= 0 && dilation > 0 && std::max({stride, padding, dilation}) <= kMost;
+  FERRY_CHECK(legal, InvalidArgument, "{}: stride {}, padding {}, dilation {} are out of range (to {})",
+              context.schema.name, stride, padding, dilation, kMost);
+  if (kernel == 0) context.fail_shape(1, "a kernel of no elements has no result");
   const std::int64_t span = extent + 2 * padding - dilation * (kernel - 1) - 1;
   if (span < 0) context.fail_shapes(0, 1, "the kernel is larger than the padded image");
   return span / stride + 1;
@@ -30,6 +35,7 @@ void infer_conv2d(InferContext& context) {
   if (x[1] != w[1] * a.groups || w[0] % a.groups != 0) {
     context.fail_shapes(0, 1, fmt::format("channels do not match with {} groups", a.groups));
   }
+  if (x[1] == 0) context.fail_shape(0, "it needs at least one channel");
   context.require_vector(2, w[0], 1);
   Shape y = {x[0], w[0], 0, 0};
   for (int i = 0; i < 2; ++i) {

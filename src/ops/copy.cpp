@@ -59,6 +59,7 @@ Tensor copy_dense(const Tensor& x, DType dtype, Where where) {
 namespace ferry {
 
 Tensor Tensor::to(DType target, Where where) const {
+  ops::located("to", *this, where, [] {});
   if (dtype() == target) return *this;
   return ops::invoke(ops::kCopy, {this}, ops::CopyAttributes{target, false}, where);
 }

@@ -40,6 +40,8 @@ Tensor random(const OpSchema& schema, const Shape& shape, double low, double hig
     const bool uniform = &schema == &kUniform;
     FERRY_CHECK(uniform ? low <= high : high >= 0, InvalidArgument, "{}: {} {} and {} {}", schema.name,
                 uniform ? "low" : "mean", low, uniform ? "a smaller high" : "a negative stddev", high);
+    FERRY_CHECK(std::isfinite(low) && std::isfinite(high) && std::isfinite(high - low), InvalidArgument,
+                "{}: {} and {} span no finite range", schema.name, low, high);
   });
   const RandomStream stream = draw_random(shape.product());
   const RandomAttributes attributes{low, high, stream.seed, stream.offset, {shape, dtype}};
@@ -92,8 +94,8 @@ Tensor normal(const Shape& shape, double mean, double stddev, DType dtype, Where
 
 Tensor arange(double start, double stop, double step, DType dtype, Where where) {
   ops::located("arange", where, [&] {
-    FERRY_CHECK(step != 0 && std::isfinite((stop - start) / step), InvalidArgument,
-                "arange: start {}, stop {}, step {} give no finite range", start, stop, step);
+    FERRY_CHECK(step != 0 && std::abs((stop - start) / step) <= 0x1p56, InvalidArgument,
+                "arange: start {}, stop {}, step {} give no range of at most 2^56 elements", start, stop, step);
   });
   const auto count = static_cast<std::int64_t>(std::max(0.0, std::ceil((stop - start) / step)));
   return ops::invoke(ops::kArange, {}, ops::ArangeAttributes{start, step, {{count}, dtype}}, where);

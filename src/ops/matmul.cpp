@@ -96,8 +96,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
     FERRY_CHECK(x.rank() >= 1, ShapeError, "linear: argument 'x' is {}; it needs at least 1 axis", describe(x));
   });
   if (x.rank() == 2) return ops::invoke(ops::kLinear, {&x, &weight, &bias}, {}, where);
-  const std::int64_t features = x.shape().back();
-  const Tensor rows = reshape(x, {features == 0 ? 0 : x.numel() / features, features}, where);
+  std::int64_t count = 1;
+  for (int i = 0; i < x.rank() - 1; ++i) count *= x.shape()[i];
+  const Tensor rows = reshape(x, {count, x.shape().back()}, where);
   const Tensor y = ops::invoke(ops::kLinear, {&rows, &weight, &bias}, {}, where);
   Shape shape = x.shape();
   shape.back() = y.shape()[1];

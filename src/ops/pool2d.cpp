@@ -1,4 +1,6 @@
 // max_pool2d and avg_pool2d.
+#include <limits>
+
 #include <ferry/ops.h>
 #include "src/base/check.h"
 #include "src/ops/attributes.h"
@@ -14,8 +16,12 @@ Shape pooled_shape(const InferContext& context) {
   context.require_rank(0, 4);
   const auto& a = context.attributes.as<Pool2dAttributes>();
   Shape y = context.shape(0);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  FERRY_CHECK(a.kernel[1] <= 0 || a.kernel[0] <= kMost / a.kernel[1], InvalidArgument,
+              "{}: a window of {} x {} has more than {} elements", context.schema.name, a.kernel[0], a.kernel[1],
+              kMost);
   for (int i = 0; i < 2; ++i) {
-    const bool legal = a.kernel[i] > 0 && a.stride[i] > 0 && a.padding[i] >= 0 && 2 * a.padding[i] <= a.kernel[i];
+    const bool legal = a.kernel[i] > 0 && a.stride[i] > 0 && a.padding[i] >= 0 && a.padding[i] <= a.kernel[i] / 2;
     FERRY_CHECK(legal, InvalidArgument, "{}: kernel {}, stride {}, padding {} (padding at most half the kernel)",
                 context.schema.name, a.kernel[i], a.stride[i], a.padding[i]);
     const std::int64_t span = y[2 + i] + 2 * a.padding[i] - a.kernel[i];

@@ -3,6 +3,7 @@
 
 #include <ferry/no_grad.h>
 #include <ferry/ops.h>
+#include "src/base/check.h"
 #include "src/ops/invoke.h"
 #include "src/ops/schemas.h"
 
@@ -73,6 +74,8 @@ RowSparse RowSparse::coalesced(std::source_location where) const {
 }
 
 Tensor RowSparse::dense(std::source_location where) const {
+  ops::located("dense", where,
+               [&] { FERRY_CHECK(values.defined(), InvalidArgument, "RowSparse: values is an undefined tensor"); });
   const NoGrad no_grad;
   const ops::RuntimeOf runtime(values);
   const Tensor result = zeros(shape, values.dtype(), where);

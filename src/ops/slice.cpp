@@ -36,7 +36,7 @@ std::pair<SliceAttributes, Shape> resolve(const InferContext& context, const Sli
                 axis);
     resolved.starts[axis] = start;
     resolved.steps[axis] = step;
-    shape[axis] = std::max<std::int64_t>(0, (end - start + step - 1) / step);
+    shape[axis] = end > start ? (end - start - 1) / step + 1 : 0;
   }
   return {resolved, shape};
 }
@@ -45,7 +45,7 @@ void infer_slice(InferContext& context) {
   context.require_given(0);
   const auto& bounds = context.attributes.as<SliceBounds>();
   SliceRequest request{bounds.axes, bounds.starts, bounds.ends, bounds.steps};
-  if (context.given(1)) {
+  if (context.inputs.size() > 1) {
     for (const std::size_t i : {1, 2}) {
       context.require_integer(i);
       if (context.in(i).rank() != 1 || context.shape(i)[0] != bounds.axes.rank()) {
@@ -71,7 +71,7 @@ void infer_crop(InferContext& context) {
   const auto& request = context.attributes.as<CropBounds>();
   const Shape& from = context.shape(0);
   Shape shape = request.shape;
-  if (context.given(1)) {
+  if (context.inputs.size() > 1) {
     context.require_integer(1);
     context.require_rank(1, 1);
     shape = Dims(std::span<const std::int64_t>(context.host_values(1)));
@@ -79,7 +79,7 @@ void infer_crop(InferContext& context) {
   const Dims offsets = request.offsets.rank() == 0 ? Dims::filled(from.rank(), 0) : request.offsets;
   bool fits = shape.rank() == from.rank() && offsets.rank() == from.rank();
   for (int i = 0; fits && i < from.rank(); ++i) {
-    fits = offsets[i] >= 0 && shape[i] >= 0 && offsets[i] + shape[i] <= from[i];
+    fits = offsets[i] >= 0 && shape[i] >= 0 && shape[i] <= from[i] - offsets[i];
   }
   if (!fits) {
     context.fail_shape(
@@ -158,17 +158,20 @@ Tensor slice(const Tensor& x, const std::vector<int>& axes, const std::vector<st
              const std::vector<std::int64_t>& ends, const std::vector<std::int64_t>& steps, Where where) {
   const bool counts_agree =
       starts.size() == axes.size() && ends.size() == axes.size() && (steps.empty() || steps.size() == axes.size());
-  ops::located("slice", where, [&] {
+  const auto bounds = ops::located("slice", where, [&] {
     FERRY_CHECK(counts_agree, InvalidArgument, "slice: {} axes, {} starts, {} ends and {} steps; counts must agree",
                 axes.size(), starts.size(), ends.size(), steps.size());
+    const Dims step = steps.empty() ? Dims::filled(static_cast<int>(axes.size()), 1) : dims_of(steps);
+    return ops::SliceBounds{dims_of(axes), dims_of(starts), dims_of(ends), step};
   });
-  const Dims step = steps.empty() ? Dims::filled(static_cast<int>(axes.size()), 1) : dims_of(steps);
-  return ops::invoke(ops::kSlice, {&x}, ops::SliceBounds{dims_of(axes), dims_of(starts), dims_of(ends), step}, where);
+  return ops::invoke(ops::kSlice, {&x}, bounds, where);
 }
 
 Tensor slice(const Tensor& x, const std::vector<int>& axes, const Tensor& starts, const Tensor& ends, Where where) {
-  const Dims step = Dims::filled(static_cast<int>(axes.size()), 1);
-  return ops::invoke(ops::kSlice, {&x, &starts, &ends}, ops::SliceBounds{dims_of(axes), {}, {}, step}, where);
+  const auto bounds = ops::located("slice", where, [&] {
+    return ops::SliceBounds{dims_of(axes), {}, {}, Dims::filled(static_cast<int>(axes.size()), 1)};
+  });
+  return ops::invoke(ops::kSlice, {&x, &starts, &ends}, bounds, where);
 }
 
 Tensor crop(const Tensor& x, const Shape& shape, const Shape& offsets, Where where) {

@@ -37,16 +37,17 @@ Shape resolved_shape(const Tensor& x, const Shape& requested) {
   Shape shape = requested;
   int open = -1;
   std::int64_t known = 1;
+  bool fits = true;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == -1 && open < 0) {
       open = i;
     } else {
-      known *= shape[i];
+      fits = fits && shape[i] >= 0 && !__builtin_mul_overflow(known, shape[i], &known);
     }
   }
   if (open >= 0 && known > 0) shape[open] = x.numel() / known;
-  const bool negative = std::any_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; });
-  FERRY_CHECK(!negative && shape.product() == x.numel(), ShapeError,
+  const bool solved = open < 0 || shape[open] >= 0;
+  FERRY_CHECK(fits && solved && shape.product() == x.numel(), ShapeError,
               "reshape: {} has {} elements, which do not fill shape {}", describe(x), x.numel(), to_string(requested));
   return shape;
 }
@@ -169,8 +170,8 @@ Tensor transpose(const Tensor& x, int axis0, int axis1, Where where) {
 Tensor narrow(const Tensor& x, int axis, std::int64_t start, std::int64_t length, Where where) {
   return ops::located("narrow", x, where, [&]() -> Tensor {
     const int wrapped = ops::wrap_axis("narrow", axis, x.rank());
-    FERRY_CHECK(start >= 0 && length >= 0 && start + length <= x.shape()[wrapped], InvalidArgument,
-                "narrow: [{}, {}) is outside axis {} of {}", start, start + length, wrapped, describe(x));
+    FERRY_CHECK(start >= 0 && length >= 0 && length <= x.shape()[wrapped] - start, InvalidArgument,
+                "narrow: {} elements from {} reach outside axis {} of {}", length, start, wrapped, describe(x));
     Shape shape = x.shape();
     shape[wrapped] = length;
     ops::SliceAttributes attributes{Dims::filled(x.rank(), 0), Dims::filled(x.rank(), 1)};
@@ -200,6 +201,7 @@ Tensor expand(const Tensor& x, const Shape& shape, Where where) {
     Shape result;
     const bool fits = ops::broadcast_shapes(x.shape(), shape, result) && result == shape;
     FERRY_CHECK(fits, ShapeError, "expand: {} does not broadcast to {}", describe(x), to_string(shape));
+    contiguous_strides(shape);  // refuses what no tensor can be
     Strides strides = Dims::filled(shape.rank(), 0);
     const int lead = shape.rank() - x.rank();
     for (int i = 0; i < x.rank(); ++i) strides[lead + i] = x.shape()[i] == shape[lead + i] ? x.strides()[i] : 0;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 
 #include "src/backends/cpu/cpu_driver.h"
 #include "src/backends/sim/sim_driver.h"
@@ -129,7 +130,11 @@ Backends make_backends(const RuntimeOptions& options, const std::shared_ptr<Orde
   const std::string text = requested_devices(options);
   if (text != "cpu") {
     bool real = false;
-    for (const std::string& part : split_list(text)) {
+    const std::vector<std::string> parts = split_list(text);
+    constexpr int kMostGpus = std::numeric_limits<decltype(Device::index)>::max();
+    FERRY_CHECK(parts.size() <= kMostGpus, InvalidArgument, "{} devices are listed; a runtime has at most {} GPUs",
+                parts.size(), kMostGpus);
+    for (const std::string& part : parts) {
       const Device as{DeviceType::gpu, static_cast<std::int8_t>(backends.gpus.size())};
       backends.gpus.push_back(factory.make(part, as));
       real = real || !backends.gpus.back()->info().simulated;

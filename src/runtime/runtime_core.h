@@ -59,7 +59,7 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   // Throws: InvalidArgument for a device this runtime does not have.
   DeviceContext& context(Device device) {
     const std::size_t position = device.is_cpu() ? 0 : static_cast<std::size_t>(device.index) + 1;
-    if (position >= devices_.size()) [[unlikely]]
+    if (position >= devices_.size() || device.index < 0 || (device.is_cpu() && device.index != 0)) [[unlikely]]
       throw_no_device(device);
     return *devices_[position];
   }

@@ -147,8 +147,8 @@ double Tensor::item(Where where) const {
 namespace ops {
 
 Tensor invoke_transfer(const OpSchema& schema, const Tensor& x, Device target, Where where) {
+  located(schema.name, x, where, [&] { ferry::core_of(x).context(target); });
   RuntimeCore& core = ferry::core_of(x);
-  core.context(target);
   if (x.device() == target) return x;
   try {
     Tensor source = x;

@@ -24,6 +24,7 @@ std::string Tensor::name() const {
 }
 
 Tensor named(const Tensor& tensor, std::string name) {
+  FERRY_CHECK(tensor.defined(), InvalidArgument, "named: an undefined tensor cannot be called '{}'", name);
   tensor.impl()->name = std::make_unique<std::string>(std::move(name));
   return tensor;
 }

@@ -1,4 +1,6 @@
 // Axes, undefined tensors and indices that ops do not take.
+#include <limits>
+
 #include "tests/ops/bad_call.h"
 
 namespace ferry::test {
@@ -35,7 +37,7 @@ TEST_P(ArgumentErrors, AxesThatDoNotExist) {
        },
        {"permute", "axis 0"}},
       {"narrow", [=] { narrow(x(), 2, 0, 1); }, {"narrow", "axis 2"}},
-      {"narrow_beyond", [=] { narrow(x(), 1, 2, 2); }, {"narrow", "[2, 4)", "[2, 3]"}},
+      {"narrow_beyond", [=] { narrow(x(), 1, 2, 2); }, {"narrow", "2 elements from 2", "[2, 3]"}},
       {"narrow_before", [=] { narrow(x(), 1, -1, 1); }, {"narrow", "[2, 3]"}},
       {"select", [=] { select(x(), 0, 2); }, {"select", "index 2", "[2, 3]"}},
       {"flatten", [=] { flatten(x(), 2); }, {"flatten", "axis 2"}},
@@ -70,6 +72,48 @@ TEST_P(ArgumentErrors, AxesThatDoNotExist) {
   });
 }
 
+// Sums and products of what a caller passes may not fit into 64 bits.
+TEST_P(ArgumentErrors, NumbersThatOverflow) {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  const auto x = [] { return of({4}); };
+  const auto image = [] { return of({1, 1, 3, 3}); };
+  expect<InvalidArgument>({
+      {"narrow_start", [=] { narrow(x(), 0, kHuge, 1); }, {"narrow", "[4]"}},
+      {"narrow_length", [=] { narrow(x(), 0, 2, kHuge); }, {"narrow", "[4]"}},
+      {"arange", [] { arange(0, 1e30); }, {"arange", "2^56"}},
+      {"uniform", [] { uniform({2}, -1e308, 1e308, DType::f64); }, {"uniform", "finite"}},
+      {"conv2d_padding",
+       [=] {
+         conv2d(image(), image(), {}, {.padding = {kHuge, 0}});
+       },
+       {"conv2d", "padding"}},
+      {"pool_padding",
+       [=] {
+         max_pool2d(image(), {.padding = {std::int64_t{1} << 62, 0}});
+       },
+       {"max_pool2d", "padding"}},
+      {"pool_window",
+       [=] {
+         constexpr std::int64_t kWide = std::int64_t{1} << 33;
+         max_pool2d(image(), {.kernel = {kWide, kWide}, .padding = {kWide / 2, kWide / 2}});
+       },
+       {"max_pool2d", "window"}},
+  });
+  expect<ShapeError>({
+      {"crop", [=] { crop(x(), Shape{kHuge}, {1}); }, {"crop", "[4]"}},
+      {"slice_axes",
+       [=] { slice(x(), std::vector<int>(9), std::vector<std::int64_t>(9), std::vector<std::int64_t>(9)); },
+       {"slice", "8 axes"}},
+  });
+  EXPECT_EQ(slice(arange(0, 10), {0}, {3}, {10}, {kHuge}).to_vector<std::int64_t>(), std::vector<std::int64_t>{3});
+}
+
+TEST_P(ArgumentErrors, DevicesThatDoNotExist) {
+  for (const Device device : {Device{DeviceType::gpu, -1}, Device{DeviceType::gpu, 100}, Device{DeviceType::cpu, 3}}) {
+    expect<InvalidArgument>({{"to", [=] { of({2}).to(device); }, {"to", "there is no"}}});
+  }
+}
+
 TEST_P(ArgumentErrors, UndefinedTensors) {
   const Tensor none;
   const auto x = [] { return of({2, 2}); };
@@ -94,7 +138,12 @@ TEST_P(ArgumentErrors, UndefinedTensors) {
       {"embedding_bag", [&] { embedding_bag(none, none, none); }, {"embedding_bag", "'table'"}},
       {"shape", [&] { shape(none); }, {"shape", "'x'"}},
       {"slice", [&] { slice(none, {0}, {0}, {1}); }, {"slice", "'x'"}},
+      {"slice_starts", [&] { slice(x(), {0}, none, from_vector<std::int64_t>({1})); }, {"slice", "'starts'"}},
       {"crop", [&] { crop(none, Shape{1}); }, {"crop", "'x'"}},
+      {"crop_shape", [&] { crop(x(), none); }, {"crop", "'shape'"}},
+      {"to_dtype", [&] { none.to(DType::f64); }, {"to", "'x'"}},
+      {"to_device", [&] { none.to(cpu::device); }, {"to", "'x'"}},
+      {"row_sparse", [&] { RowSparse{}.dense(); }, {"values"}},
       {"concat",
        [&] {
          concat({x(), none}, 0);

@@ -197,6 +197,75 @@ TEST_P(OpErrors, ShapesThatDoNotFit) {
   });
 }
 
+TEST_P(OpErrors, ShapesThatNoTensorHas) {
+  constexpr std::int64_t kHalf = std::int64_t{1} << 32;
+  const auto row = [] { return expand(of({1, 1}), {1, kHalf}); };
+  const auto column = [] { return expand(of({1, 1}), {kHalf, 1}); };
+  const std::string too_large = "2^56 elements";
+  expect<ShapeError>({
+      {"full",
+       [] {
+         zeros({kHalf, kHalf});
+       },
+       {"fill", "[4294967296, 4294967296]", too_large}},
+      {"full_product_wraps",
+       [] {
+         zeros({std::int64_t{1} << 62, 4});
+       },
+       {"fill", too_large}},
+      {"full_bytes_wrap", [] { zeros({std::int64_t{1} << 61}); }, {"fill", too_large}},
+      {"full_with_zero",
+       [] {
+         zeros({kHalf, 0, kHalf});
+       },
+       {"fill", too_large}},
+      {"uniform",
+       [] {
+         uniform({kHalf, kHalf});
+       },
+       {"uniform", too_large}},
+      {"from_host",
+       [] {
+         from_host(nullptr, DType::f32, {kHalf, kHalf});
+       },
+       {"from_host", too_large}},
+      {"from_host_negative", [] { from_host(nullptr, DType::f32, {-1}); }, {"from_host", "negative"}},
+      {"expand",
+       [] {
+         expand(of({1}), {kHalf, kHalf});
+       },
+       {"expand", too_large}},
+      {"expand_negative",
+       [] {
+         expand(of({1}), {-5, 2});
+       },
+       {"expand", "negative"}},
+      {"add", [=] { row() + column(); }, {"add", too_large}},
+      {"matmul", [=] { matmul(column(), row()); }, {"matmul", too_large}},
+      {"concat", [=] { concat(std::vector<Tensor>(20, expand(of({1}), {std::int64_t{1} << 55})), 0); }, {too_large}},
+      {"reshape_to_nothing",
+       [] {
+         reshape(of({0}), {kHalf, kHalf});
+       },
+       {"reshape", "[0]"}},
+      {"conv2d",
+       [] {
+         conv2d(of({1, 1, 3, 3}), of({1, 1, 2, 2}), {}, {.padding = {1 << 30, 1 << 30}});
+       },
+       {"conv2d", too_large}},
+      {"conv2d_kernel",
+       [] {
+         conv2d(of({1, 1, 3, 3}), of({1, 1, 0, 2}));
+       },
+       {"conv2d", "'weight'"}},
+      {"conv2d_channels",
+       [] {
+         conv2d(of({1, 0, 3, 3}), of({2, 0, 2, 2}));
+       },
+       {"conv2d", "'x'"}},
+  });
+}
+
 TEST_P(OpErrors, DtypesThatAreNotTaken) {
   const auto whole = [] { return of({2, 2}, DType::i64); };
   const auto truth = [] { return of({2, 2}, DType::boolean); };

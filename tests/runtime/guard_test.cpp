@@ -87,6 +87,9 @@ TEST_F(Guard, ErrorsSayWhatIsLegal) {
                 AllOf(HasSubstr(std::string("'") + text + "'"), HasSubstr("cpu"), HasSubstr("gpu")))
         << text;
   }
+  for (const Device device : {Device{DeviceType::gpu, -1}, Device{DeviceType::cpu, 1}}) {
+    EXPECT_THROW(DeviceGuard<> guard{device}, InvalidArgument);
+  }
 }
 
 TEST(GuardOnTheCpuAlone, ThereIsNoGpu) {
