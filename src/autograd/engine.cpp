@@ -9,6 +9,7 @@
 #include "src/autograd/node.h"
 #include "src/base/check.h"
 #include "src/ops/row_sparse.h"
+#include "src/ops/schemas.h"
 #include "src/runtime/autocast.h"
 #include "src/runtime/phase.h"
 #include "src/runtime/restored_scope.h"
@@ -20,6 +21,17 @@ namespace {
 bool is_exclusive(const Tensor& tensor) {
   return tensor.shared_impl().use_count() == 1 && tensor.impl()->storage.use_count() == 1 &&
          tensor.impl()->is_contiguous();
+}
+
+// A gradient for a leaf to keep: its owner may write to it in place, which must change no other tensor and no element
+// twice.
+ops::Gradient owned(const ops::Gradient& gradient, std::source_location where) {
+  const Tensor& dense = gradient.dense;
+  if (gradient.sparse != nullptr) return gradient;
+  const bool sole = dense.shared_impl().use_count() == 1 && dense.impl()->storage.use_count() == 1;
+  if (sole && is_dense(dense.shape(), dense.strides())) return gradient;
+  const placement::InheritedPlacement here(dense.device());
+  return ops::copy_dense(dense, dense.dtype(), where);
 }
 
 struct Later {
@@ -41,7 +53,8 @@ class Backward {
   void deliver(const Edge& edge, const ops::Gradient& gradient) {
     if (edge.leaf != nullptr) {
       Meta& meta = *meta_of(*edge.leaf);
-      meta.gradient = accumulated(std::move(meta.gradient), gradient, where_);
+      meta.gradient =
+          meta.gradient.defined() ? accumulated(std::move(meta.gradient), gradient, where_) : owned(gradient, where_);
       return;
     }
     Node& node = *edge.node;
@@ -84,6 +97,7 @@ class Backward {
     if (gives_up(node)) release(node);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (node.edges[i] && results[i].defined()) deliver(node.edges[i], results[i]);
+      results[i] = {};
     }
   }
 
@@ -147,7 +161,7 @@ class Backward {
 
 }  // namespace
 
-ops::Gradient accumulated(ops::Gradient a, const ops::Gradient& b, std::source_location where) {
+ops::Gradient accumulated(ops::Gradient&& a, const ops::Gradient& b, std::source_location where) {
   if (!a.defined()) return b;
   if (a.sparse != nullptr && b.sparse != nullptr) return ops::concatenated(*a.sparse, *b.sparse, where);
   if (a.sparse != nullptr) {
@@ -171,7 +185,7 @@ ops::Gradient accumulated(ops::Gradient a, const ops::Gradient& b, std::source_l
 
 namespace ferry {
 
-void Tensor::backward(const Tensor& gradient, BackwardOptions options, Where where) const {
+void Tensor::backward(const Tensor& gradient, BackwardOptions options, Where where) const try {
   FERRY_CHECK(defined() && requires_grad(), InvalidArgument,
               "backward: {} does not depend on any tensor that requires grad", defined() ? name() : "undefined tensor");
   FERRY_CHECK(gradient.defined() || numel() == 1, ShapeError,
@@ -195,6 +209,9 @@ void Tensor::backward(const Tensor& gradient, BackwardOptions options, Where whe
     backward.deliver({nullptr, 0, impl_}, start);
   }
   backward.run();
+} catch (Error& error) {
+  error.locate("backward", where);
+  throw;
 }
 
 }  // namespace ferry

@@ -77,7 +77,7 @@ ops::SavedTensor save(const Tensor& tensor);
 // Larger than all before.
 std::uint64_t next_sequence();
 
-// a + b in the fitting form: dense, row-sparse, or a dense sum of both.
-ops::Gradient accumulated(ops::Gradient a, const ops::Gradient& b, std::source_location where);
+// a + b in the fitting form: dense, row-sparse, or a dense sum of both. `a` is as it was when an error leaves.
+ops::Gradient accumulated(ops::Gradient&& a, const ops::Gradient& b, std::source_location where);
 
 }  // namespace ferry::autograd

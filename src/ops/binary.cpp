@@ -143,6 +143,7 @@ void gradient_rdiv_scalar(GradientContext& context) {
 void gradient_pow_scalar(GradientContext& context) {
   const Where where = context.where();
   const double exponent = context.attributes<ScalarAttributes>().value;
+  if (exponent == 0) return context.set(0, zeros_like(context.input(0), where));  // also where x is 0
   const Tensor power = pow(context.input(0), exponent - 1, where);
   context.set(0, mul(mul(context.dy(), power, where), exponent, where));
 }

@@ -34,6 +34,25 @@ void broadcast_view(TensorView& view, const Shape& shape, int kept) {
   view.strides = strides;
 }
 
+// Views of no element twice have no stride of 0: expand is the only op that makes one.
+bool shows_elements_twice(const TensorImpl& tensor) {
+  for (int i = 0; i < tensor.shape.rank(); ++i) {
+    if (tensor.shape[i] > 1 && tensor.strides[i] == 0) return true;
+  }
+  return false;
+}
+
+// The position after the last element in the storage.
+std::int64_t end_of(const TensorImpl& tensor) {
+  std::int64_t last = tensor.offset;
+  for (int i = 0; i < tensor.shape.rank(); ++i) last += (tensor.shape[i] - 1) * tensor.strides[i];
+  return last + 1;
+}
+
+bool is_same_view(const TensorImpl& a, const TensorImpl& b) {
+  return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+}
+
 TensorView& add_view(ViewList& views, const TensorImpl& tensor, void* base) {
   void* data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
   return views.add(data, tensor.dtype, true, tensor.shape, tensor.strides);
@@ -109,10 +128,30 @@ std::vector<std::int64_t> Call::read(std::size_t input) {
   return read_integers(core_, *inputs_[input]->impl(), reason());
 }
 
+bool Call::overlaps_written(std::size_t i) const {
+  const TensorImpl& tensor = *inputs_[i]->impl();
+  const std::size_t first = i - schema_.place(i);
+  const std::size_t end = schema_.group == 0 ? inputs_.size() : first + schema_.group;
+  for (std::size_t j = first; j < end; ++j) {
+    if (!ops::has(schema_.mutates, schema_.place(j)) || !is_given(j)) continue;
+    const TensorImpl& written = *inputs_[j]->impl();
+    if (written.storage != tensor.storage || is_same_view(written, tensor)) continue;
+    if (tensor.offset < end_of(written) && written.offset < end_of(tensor)) return true;
+  }
+  return false;
+}
+
 const TensorImpl& Call::laid_out(std::size_t i) {
   const TensorImpl& tensor = *inputs_[i]->impl();
-  if (has_layout(schema_, i, tensor)) return tensor;
-  FERRY_CHECK(!ops::has(schema_.mutates, schema_.place(i)), InvalidArgument,
+  const bool written = ops::has(schema_.mutates, schema_.place(i));
+  FERRY_CHECK(!written || !shows_elements_twice(tensor), InvalidArgument,
+              "{}: argument '{}' is written in place, and its shape {} with strides {} shows elements more than once; "
+              "write to a copy, which contiguous() makes",
+              schema_.name, schema_.argument(i), to_string(tensor.shape), to_string(tensor.strides));
+  // Elements that the op writes are read from a copy, whatever the order in which a kernel goes through them.
+  const bool apart = written || schema_.mutates == 0 || !overlaps_written(i);
+  if (apart && has_layout(schema_, i, tensor)) return tensor;
+  FERRY_CHECK(!written, InvalidArgument,
               "{}: argument '{}' is written in place and must be contiguous; its shape {} has strides {}", schema_.name,
               schema_.argument(i), to_string(tensor.shape), to_string(tensor.strides));
   const NoGrad no_grad;

@@ -68,6 +68,8 @@ class Call final : private ops::HostValues {
   void fall_back_to_cpu();
   // A dense copy of input i when its memory is not laid out as the op needs it.
   const TensorImpl& laid_out(std::size_t i);
+  // Whether input i, itself only read, shows elements of an input that is written, but not as that input does.
+  bool overlaps_written(std::size_t i) const;
   void add_input_view(std::size_t i);
   void add_mutated_outputs();
   void fill_cost(KernelLaunch& launch) const;

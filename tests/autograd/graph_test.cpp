@@ -35,6 +35,32 @@ TEST_F(Graph, AccumulationLeavesAGradientThatWasTakenUnchanged) {
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(5, 5));
 }
 
+TEST_F(Graph, AGradientMayBeWrittenInPlace) {
+  Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  sum(x).backward();  // each element's gradient is the same 1
+  x.grad().mul_(0.5);
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(0.5, 0.5));
+  x.zero_grad();
+  Tensor start = from_vector<double>({1, 10});
+  (x + y).backward(start);
+  x.grad().mul_(3);
+  start.fill_(0);
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(3, 30));
+  EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(1, 10));
+}
+
+TEST_F(Graph, AConstantPowerHasNoSlopeAnywhere) {
+  const Tensor x = leaf({0, 2});
+  sum(pow(x, 0)).backward();
+  EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(0, 0));
+}
+
+TEST_F(Graph, BackwardNamesTheLineOfItsCall) {
+  const auto here = HasSubstr("graph_test.cpp");
+  EXPECT_THAT(message_of<ShapeError>([] { (leaf({1, 2}) * 2.0).backward(); }), here);
+  EXPECT_THAT(message_of<InvalidArgument>([] { zeros({}).backward(); }), here);
+}
+
 TEST_F(Graph, GradientGivenByTheCallerIsNotWritten) {
   const Tensor x = leaf({1, 2});
   Tensor start = from_vector<double>({1, 10});
