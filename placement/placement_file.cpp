@@ -1,6 +1,7 @@
 #include "placement/placement_file.h"
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -58,7 +59,8 @@ bool ends_with_path(std::string_view path, std::string_view tail) {
 
 PlacementRules PlacementRules::load(const std::string& path) {
   std::ifstream file(path);
-  FERRY_CHECK(file.good(), ParseError, "placement file '{}' cannot be read", path);
+  FERRY_CHECK(file.good() && !std::filesystem::is_directory(path), ParseError, "placement file '{}' cannot be read",
+              path);
   json document;
   try {
     document = json::parse(file);

@@ -4,13 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <ferry/ferry.h>
+#include "tools/common/program.h"
 
 namespace {
 
@@ -79,7 +79,8 @@ std::string out_of_memory_without_guard(const Settings& settings) {
 json run(const Settings& settings) {
   const ferry::Runtime runtime(
       {.device = settings.device, .device_memory = ferry::parse_bytes(settings.device_memory)});
-  const ferry::DeviceDescription gpu = runtime.devices().at(1);
+  if (runtime.default_device().is_cpu()) throw ferry::InvalidArgument("this example needs a GPU, real or simulated");
+  const ferry::DeviceDescription gpu = runtime.devices()[1];
   fmt::print("Place: {}{}, {} of memory\n", gpu.name, gpu.simulated ? ", virtual time" : "", to_string(gpu.capacity));
 
   fmt::print("\nWithout a guard:\n");
@@ -97,8 +98,7 @@ json run(const Settings& settings) {
           {"total_ms", static_cast<double>(runtime.now().count()) / 1e6}};
 }
 
-Settings parse(int argc, char** argv, CLI::App& app) {
-  Settings settings;
+void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--device", settings.device, "a GPU: sim:PRESET or cuda:N")->capture_default_str();
   app.add_option("--device-memory", settings.device_memory, "capacity of a simulated GPU")->capture_default_str();
   app.add_option("--rows", settings.rows, "rows of the table")->capture_default_str()->check(CLI::PositiveNumber);
@@ -106,23 +106,16 @@ Settings parse(int argc, char** argv, CLI::App& app) {
   app.add_option("--batch", settings.batch, "ids a step")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--steps", settings.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--json", settings.json_file, "write the figures to FILE")->type_name("FILE");
-  app.parse(argc, argv);
-  return settings;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains an embedding table that is larger than the GPU.");
-  try {
-    const Settings settings = parse(argc, argv, app);
-    const json figures = run(settings);
-    if (!settings.json_file.empty()) std::ofstream(settings.json_file) << figures.dump(2) << '\n';
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "embedding_on_cpu: {}\n", error.what());
-    return 2;
-  }
-  return 0;
+  CLI::App app("Trains an embedding table that is larger than the GPU.", "embedding_on_cpu");
+  Settings settings;
+  add_options(app, settings);
+  return program::run_program(app, argc, argv, [&] {
+    program::write_figures(settings.json_file, run(settings));
+    return 0;
+  });
 }

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include <ferry/ferry.h>
+
+#include "tools/common/program.h"
 
 namespace {
 
@@ -71,18 +71,14 @@ json compare(const std::string& device, ferry::CopyMode mode, const std::string&
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Finds the synchronous copies of a small program, and removes them with one DeviceGuard.");
+  CLI::App app("Finds the synchronous copies of a small program, and removes them with one DeviceGuard.",
+               "sync_copies");
   std::string device, json_file;
   app.add_option("--device", device, "where to run: gpu, sim:PRESET, cuda:N (default: gpu)");
   app.add_option("--json", json_file, "write the figures to FILE")->type_name("FILE");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    const json figures = {{"synchronous", compare(device, ferry::CopyMode::synchronous, "synchronous")},
-                          {"staged", compare(device, ferry::CopyMode::staged, "staged")}};
-    if (!json_file.empty()) std::ofstream(json_file) << figures.dump(2) << '\n';
-  } catch (const ferry::Error& error) {
-    fmt::print(stderr, "sync_copies: {}\n", error.what());
-    return 2;
-  }
-  return 0;
+  return program::run_program(app, argc, argv, [&] {
+    program::write_figures(json_file, {{"synchronous", compare(device, ferry::CopyMode::synchronous, "synchronous")},
+                                       {"staged", compare(device, ferry::CopyMode::staged, "staged")}});
+    return 0;
+  });
 }

@@ -3,6 +3,8 @@
 //   Profiler profiler;
 //   train();
 //   fmt::print("{}", profiler.report());
+//
+// Thread-safety: it records the ops of all threads, but starts and stops while no other thread runs one.
 #pragma once
 
 #include <iosfwd>

@@ -1,6 +1,7 @@
 #include "src/device/device_spec.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -153,7 +154,8 @@ std::vector<std::string> device_spec_names() {
 DeviceSpec load_device_spec(const std::string& name_or_path) {
   if (is_path(name_or_path)) {
     std::ifstream file(name_or_path, std::ios::binary);
-    FERRY_CHECK(file, ParseError, "{}: cannot be read as a device spec", name_or_path);
+    const bool readable = file && !std::filesystem::is_directory(name_or_path);
+    FERRY_CHECK(readable, ParseError, "{}: cannot be read as a device spec", name_or_path);
     const std::string text(std::istreambuf_iterator<char>(file), {});
     return parse_spec(text, name_or_path);
   }

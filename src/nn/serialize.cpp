@@ -25,6 +25,8 @@ std::vector<nn::TensorEntry> lay_out(const std::vector<nn::NamedTensor>& tensors
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     FERRY_CHECK(names.insert(tensors[i].name).second, InvalidArgument,
                 "save_tensors: the name '{}' is reserved or used twice", tensors[i].name);
+    FERRY_CHECK(tensors[i].tensor.defined(), InvalidArgument, "save_tensors: '{}' is an undefined tensor",
+                tensors[i].name);
     order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

@@ -20,6 +20,14 @@ namespace {
   throw InvalidArgument(fmt::format("cannot {} {}: {}", action, path, std::strerror(code)));
 }
 
+// A rename would put a file where a folder, a device or a pipe is.
+const std::string& replaceable(const std::string& path) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  FERRY_CHECK(!exists || S_ISREG(status.st_mode), InvalidArgument, "cannot write {}: it is no file", path);
+  return path;
+}
+
 // A rename is kept over a loss of power once its folder is on the disk. Some file systems cannot do that for folders.
 void sync_folder(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -34,7 +42,7 @@ FileHandle::~FileHandle() {
 }
 
 ReplacementFile::ReplacementFile(const std::string& path)
-    : path_(path),
+    : path_(replaceable(path)),
       temporary_(path + ".tmp"),
       file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (file_.get() < 0) fail("write", temporary_);

@@ -186,7 +186,12 @@ std::string format_header(std::span<const TensorEntry> entries, const Metadata& 
                         {"shape", std::vector<std::int64_t>(entry.shape.begin(), entry.shape.end())},
                         {"data_offsets", {entry.begin, entry.end}}};
   }
-  std::string text = json.dump();
+  std::string text;
+  try {
+    text = json.dump();
+  } catch (const Json::type_error& error) {
+    throw InvalidArgument(fmt::format("save_tensors: a name or the metadata is no UTF-8 text: {}", error.what()));
+  }
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string length(kLengthBytes, '\0');
   for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(text.size() >> (8 * i));

@@ -78,7 +78,8 @@ std::string Profiler::report(ProfileReportOptions options) {
 std::string Profiler::report_json() {
   stop();
   const trace::Trace& trace = state_->finished();
-  return profiler::report_json(trace, {.findings = state_->findings}).dump(2);
+  return profiler::report_json(trace, {.findings = state_->findings})
+      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void Profiler::write_trace(std::ostream& out) {

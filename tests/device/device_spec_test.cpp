@@ -131,6 +131,7 @@ TEST_F(SpecFile, LoadsWhatAPresetSays) {
 TEST_F(SpecFile, MissingFileIsNamed) {
   EXPECT_THROW(load_device_spec("no/such/spec.json"), ParseError);
   EXPECT_THROW(load_device_spec("spec-that-is-not-there.json"), ParseError);
+  EXPECT_THROW(load_device_spec("/"), ParseError);
 }
 
 TEST_F(SpecFile, BrokenJsonNamesFileAndByte) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -192,6 +193,20 @@ TEST_F(SafetensorsTest, SavingRefusesNamesThatCannotBeTwo) {
   EXPECT_THROW(save_tensors(path_, {{"__metadata__", x}}), InvalidArgument);
   EXPECT_THROW(save_tensors((folder_ / "no" / "folder").string(), {{"x", x}}), InvalidArgument);
   EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(SafetensorsTest, SavingRefusesWhatNoFileHolds) {
+  const Tensor x = ones({2});
+  EXPECT_THROW(save_tensors(path_, {{"none", Tensor()}}), InvalidArgument);
+  EXPECT_THROW(save_tensors(path_, {{"\xff", x}}), InvalidArgument);
+  EXPECT_THROW(save_tensors(path_, {{"x", x}}, {{"key", "\xff"}}), InvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(SafetensorsTest, SavingReplacesFilesAlone) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THROW(save_tensors(path_, {{"x", ones({2})}}), InvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
 }
 
 TEST_F(SafetensorsTest, AFailedSaveLeavesTheOldFile) {

@@ -135,6 +135,9 @@ TEST_F(PlacementFile, BadFilesNameFileRuleAndField) {
   Backend missing = sim_backend();
   missing.options.placement_file = path_ + ".missing";
   EXPECT_THAT(message_of<ParseError>([&] { CheckedRuntime runtime(missing); }), HasSubstr(".missing"));
+  Backend folder = sim_backend();
+  folder.options.placement_file = "/";
+  EXPECT_THAT(message_of<ParseError>([&] { CheckedRuntime runtime(folder); }), HasSubstr("cannot be read"));
 }
 
 TEST_F(PlacementFile, ADeviceThatTheRuntimeLacksIsAnError) {

@@ -1,5 +1,6 @@
 #include "tools/common/program.h"
 
+#include <cstdio>
 #include <fstream>
 
 #include <ferry/error.h>
@@ -23,7 +24,9 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
   };
   try {
     app.parse(argc, argv);
-    return body();
+    const int code = body();
+    if (std::fflush(stdout) != 0) return fail("cannot write to standard output", 1);
+    return code;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const ferry::InvalidArgument& error) {

@@ -17,8 +17,12 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const ferry::Error& error) {
+  } catch (const std::exception& error) {
     fmt::print(stderr, "ferry: {}\n", error.what());
+    return 2;
+  }
+  if (std::fflush(stdout) != 0) {
+    fmt::print(stderr, "ferry: cannot write to standard output\n");
     return 2;
   }
   return 0;

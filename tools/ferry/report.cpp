@@ -37,7 +37,10 @@ void write_report(const Settings& settings, std::ostream& out) {
                                   .findings = profiler::find_hotspots(trace)};
   placement::advise(trace, options.findings);
   if (settings.format == "text") out << profiler::report_text(trace, options);
-  if (settings.format == "json") out << profiler::report_json(trace, options).dump(2) << '\n';
+  if (settings.format == "json") {
+    using nlohmann::json;
+    out << profiler::report_json(trace, options).dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+  }
   if (settings.format == "html") profiler::write_html(trace, options, out);
   if (settings.format == "chrome") profiler::write_chrome_trace(trace, out);
 }
