@@ -5,6 +5,7 @@
 #include <ferry/ferry.h>
 
 #include "benchmarks/optimizers.h"
+#include "benchmarks/sequence.h"
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
 
@@ -99,6 +100,8 @@ int main() {
                     {"matmul", matmul},
                     {"table_creation", table_creation},
                     {"adamw", bench::adamw},
+                    {"attention", bench::attention},
+                    {"lstm", bench::lstm},
                     {"device_guard", device_guard},
                     {"profiler_event", profiler_event},
                 })

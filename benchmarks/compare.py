@@ -25,6 +25,8 @@ BENCHMARKS = {
     "matmul": ("ms", 1e6, 1, ["matmul"]),
     "table_creation": ("ms", 1e6, 1, ["table_creation"]),
     "adamw": ("ms", 1e6, 1, ["adamw"]),
+    "attention": ("ms", 1e6, 1, ["attention"]),
+    "lstm": ("ms", 1e6, 1, ["lstm"]),
     "device_guard": ("ns", 1, 1, None),
     "profiler_event": ("ns", 1, 1, None),
 }

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "benchmarks/optimizers.h"
+#include "benchmarks/sequence.h"
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
 
@@ -88,6 +89,8 @@ int main() {
                     {"matmul", matmul},
                     {"table_creation", table_creation},
                     {"adamw", bench::adamw},
+                    {"attention", bench::attention},
+                    {"lstm", bench::lstm},
                 })
       .serve();
 }
