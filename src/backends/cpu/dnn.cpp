@@ -86,7 +86,7 @@ void throw_error(std::string_view op, const char* what, dnnl_status_t status) {
 }
 
 std::byte* work_buffer(Buffer buffer, std::size_t size) {
-  thread_local std::array<GrowingBuffer, 3> buffers;
+  thread_local std::array<GrowingBuffer, 4> buffers;
   return buffers[static_cast<std::size_t>(buffer)].at_least(std::max(size, kAlignment));
 }
 

@@ -35,7 +35,7 @@ inline void check(std::string_view op, dnnl_status_t status) {
 }
 
 // Which of a thread's buffers; all may be in use at once.
-enum class Buffer : std::uint8_t { primitive, operand, conversion };
+enum class Buffer : std::uint8_t { primitive, operand, conversion, tiles };
 
 // At least `size` bytes, 64-byte aligned, the calling thread's until it asks for the same buffer again. Kept for reuse.
 // Throws: OutOfMemory.

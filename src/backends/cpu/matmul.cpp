@@ -6,8 +6,7 @@
 #include "src/backends/cpu/float_views.h"
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/matmul_problem.h"
-#include "src/backends/cpu/parallel.h"
-#include "src/backends/cpu/simd.h"
+#include "src/backends/cpu/tile_matmul.h"
 
 namespace ferry::cpu_backend {
 namespace {
@@ -66,38 +65,10 @@ bool multiply_with_dnn(std::string_view op, const BatchedMatmul& matmul, DType d
   return true;
 }
 
-void add_scaled_row(double scale, const double* from, double* to, std::int64_t count) {
-  FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < count; ++i) to[i] += scale * from[i];
-}
-
-// One row of y: a's row times b, adding in the order of k.
-void multiply_row(const MatmulProblem& p, const double* a, const double* b, double* y) {
-  if (p.b.column == 1) {
-    for (std::int64_t k = 0; k < p.k; ++k) add_scaled_row(a[k * p.a.column], b + k * p.b.row, y, p.n);
-    return;
-  }
-  for (std::int64_t j = 0; j < p.n; ++j) {
-    for (std::int64_t k = 0; k < p.k; ++k) y[j] += a[k * p.a.column] * b[k * p.b.row + j * p.b.column];
-  }
-}
-
-void multiply_f64(const MatmulProblem& p, const double* a, const double* b, const double* bias, double* y) {
-  constexpr std::int64_t kGrainFlops = 64 * 1024;
-  const std::int64_t rows = std::max<std::int64_t>(1, kGrainFlops / std::max<std::int64_t>(1, p.n * p.k));
-  parallel_for(p.batch * p.m, rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t batch = i / p.m;
-      const std::int64_t row = i % p.m;
-      double* const to = y + batch * p.y.batch + row * p.y.row;
-      if (bias != nullptr) {
-        std::copy_n(bias, p.n, to);
-      } else {
-        std::fill_n(to, p.n, 0.0);
-      }
-      multiply_row(p, a + batch * p.a.batch + row * p.a.row, b + batch * p.b.batch, to);
-    }
-  });
+// Matrices that oneDNN would be called for one after the other, each too small to share among threads.
+bool is_many_small(const BatchedMatmul& matmul) {
+  constexpr double kSmallFlops = 4e6;
+  return matmul.outer.size() > 1 && matmul.problem.flops() < kSmallFlops;
 }
 
 // A product over no elements: zeros, or the bias.
@@ -121,16 +92,10 @@ void multiply(const KernelContext& context, Kernel self, const TensorView& a, co
   if (y.dtype == DType::f16) return run_in_f32(context, self);
   FERRY_CHECK(is_floating(y.dtype), InvalidArgument, "{}: there is no kernel for {}", context.op, name_of(y.dtype));
   const BatchedMatmul matmul = prepare_matmul(context.op, a, b, y);
-  if (y.dtype != DType::f64) {
-    if (!multiply_with_dnn(context.op, matmul, y.dtype, bias)) run_in_f32(context, self);
-    return;
+  if (y.dtype == DType::f64 || (y.dtype == DType::f32 && is_many_small(matmul))) {
+    return tile_matmul(matmul, y.dtype, bias);
   }
-  for (std::int64_t i = 0; i < matmul.outer.size(); ++i) {
-    const BatchAxes::Axis at = matmul.outer.offsets(i);
-    multiply_f64(matmul.problem, reinterpret_cast<const double*>(matmul.a) + at.a,
-                 reinterpret_cast<const double*>(matmul.b) + at.b, bias.as<const double>(),
-                 reinterpret_cast<double*>(matmul.y) + at.y);
-  }
+  if (!multiply_with_dnn(context.op, matmul, y.dtype, bias)) run_in_f32(context, self);
 }
 
 }  // namespace

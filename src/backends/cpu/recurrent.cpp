@@ -44,7 +44,7 @@ Layer layer_of(const KernelContext& context, RecurrentKind kind, const TensorVie
           .loops = loops};
 }
 
-// Arrays of C in the thread's operand buffer. Counted in bytes.
+// Arrays of C in the thread's buffer for tiles. Counted in bytes.
 class Arrays {
  public:
   explicit Arrays(std::int64_t element) : element_(element) {}

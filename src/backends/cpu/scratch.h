@@ -8,12 +8,12 @@
 
 namespace ferry::cpu_backend {
 
-// Consecutive arrays of C in the calling thread's operand buffer, each 64-byte aligned. States the sizes first, then
+// Consecutive arrays of C in the calling thread's buffer for tiles, each 64-byte aligned. States the sizes first, then
 // gives them out in the same order:
 //   Scratch<float> scratch;
 //   const auto a = scratch.add(10), b = scratch.add(20);
 //   scratch.allocate();  // scratch[a], scratch[b]
-// A task asks once, before it computes, and not while a oneDNN kernel runs in the thread.
+// A task asks once, before it computes.
 template <class C>
 class Scratch {
  public:
@@ -23,7 +23,7 @@ class Scratch {
     size_ += (static_cast<std::size_t>(count) + kUnit - 1) / kUnit * kUnit;
     return begin;
   }
-  void allocate() { data_ = reinterpret_cast<C*>(dnn::work_buffer(dnn::Buffer::operand, size_ * sizeof(C))); }
+  void allocate() { data_ = reinterpret_cast<C*>(dnn::work_buffer(dnn::Buffer::tiles, size_ * sizeof(C))); }
   C* operator[](std::size_t array) const { return data_ + array; }
 
  private:
