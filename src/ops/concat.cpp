@@ -3,6 +3,7 @@
 #include "src/ops/attributes.h"
 #include "src/ops/gradient.h"
 #include "src/ops/invoke.h"
+#include "src/ops/movement.h"
 #include "src/ops/schemas.h"
 
 namespace ferry::ops {
@@ -21,7 +22,7 @@ void infer_concat(InferContext& context) {
     shape[axis] += context.shape(i)[axis];
     contiguous_strides(shape);  // refuses what no tensor can be, before the sum overflows
   }
-  context.add_output(shape, context.dtype(0));
+  context.add_output(shape, context.dtype(0), movement_strides(context.in(0), shape));
 }
 
 void gradient_concat(GradientContext& context) {

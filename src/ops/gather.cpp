@@ -3,6 +3,7 @@
 #include "src/ops/gradient.h"
 #include "src/ops/indexing.h"
 #include "src/ops/invoke.h"
+#include "src/ops/movement.h"
 
 namespace ferry::ops {
 namespace {
@@ -25,11 +26,12 @@ void infer_index_select(InferContext& context) {
   context.require_rank(1, 1);
   Shape y = context.shape(0);
   y[context.attributes.as<GatherAttributes>().axis] = context.shape(1)[0];
-  context.add_output(y, context.dtype(0));
+  context.add_output(y, context.dtype(0), movement_strides(context.in(0), y));
 }
 
 void infer_backward(InferContext& context) {
-  context.add_output(context.attributes.as<GatherAttributes>().result, context.dtype(0));
+  const Shape& x = context.attributes.as<GatherAttributes>().result;
+  context.add_output(x, context.dtype(0), movement_strides(context.in(0), x));
 }
 
 // Of x only the picked elements are read.

@@ -8,9 +8,9 @@ namespace ferry::ops {
 
 // gather: (x any dtype, index i64 or i32 dense, x's rank) → y of index's shape,
 //   y[…, i, …] = x[…, index[…, i, …], …] along axis. An index outside [0, extent) is InvalidArgument.
-// gather_backward: (dy, index dense) → dx dense, zero but dx[…, index[…, i, …], …] += dy[…, i, …], i ascending.
+// gather_backward: (dy, index dense) → dx without gaps, zero but dx[…, index[…, i, …], …] += dy[…, i, …], i ascending.
 // index_select: (x any dtype, indices i64 or i32 [n] dense) → y[…, i, …] = x[…, indices[i], …].
-// index_select_backward: (dy, indices) → dx dense, zero but dx[…, indices[i], …] += dy[…, i, …], i ascending.
+// index_select_backward: (dy, indices) → dx without gaps, zero but dx[…, indices[i], …] += dy[…, i, …], i ascending.
 struct GatherAttributes {
   int axis = 0;    // already non-negative
   Shape result{};  // for the backward ops' schemas: x's shape

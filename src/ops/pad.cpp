@@ -7,15 +7,11 @@
 #include "src/ops/gradient.h"
 #include "src/ops/indexing.h"
 #include "src/ops/invoke.h"
+#include "src/ops/movement.h"
 #include "src/tensor/tensor_impl.h"
 
 namespace ferry::ops {
 namespace {
-
-// x's order of axes where it is an image.
-Strides padded_strides(const Tensor& x, const Shape& shape) {
-  return shape.rank() == 4 ? image_strides(x, shape) : contiguous_strides(shape);
-}
 
 // Most elements that may be added on one side of an axis.
 std::int64_t longest_border(PadMode mode, std::int64_t extent) {
@@ -42,12 +38,12 @@ void infer_pad(InferContext& context) {
     }
     y[i] += a.begins[i] + a.ends[i];
   }
-  context.add_output(y, context.dtype(0), padded_strides(context.in(0), y));
+  context.add_output(y, context.dtype(0), movement_strides(context.in(0), y));
 }
 
 void infer_pad_backward(InferContext& context) {
   const Shape& x = context.attributes.as<PadAttributes>().result;
-  context.add_output(x, context.dtype(0), padded_strides(context.in(0), x));
+  context.add_output(x, context.dtype(0), movement_strides(context.in(0), x));
 }
 
 void gradient_pad(GradientContext& context) {
@@ -68,7 +64,10 @@ void gradient_pad(GradientContext& context) {
   context.set(0, slice(context.dy(), axes, starts, ends, {}, context.where()));
 }
 
-void infer_flip(InferContext& context) { context.add_output(context.shape(0), context.dtype(0)); }
+void infer_flip(InferContext& context) {
+  const Shape& shape = context.shape(0);
+  context.add_output(shape, context.dtype(0), movement_strides(context.in(0), shape));
+}
 
 void gradient_flip(GradientContext& context) {
   context.set(0, invoke(kFlip, {&context.dy()}, context.attributes<SliceAttributes>(), context.where()));

@@ -6,6 +6,7 @@
 #include "src/ops/attributes.h"
 #include "src/ops/gradient.h"
 #include "src/ops/invoke.h"
+#include "src/ops/movement.h"
 #include "src/ops/schemas.h"
 #include "src/tensor/tensor_impl.h"
 
@@ -57,7 +58,7 @@ void infer_slice(InferContext& context) {
   }
   const auto [resolved, shape] = resolve(context, request);
   context.attributes = resolved;
-  context.add_output(shape, context.dtype(0));
+  context.add_output(shape, context.dtype(0), movement_strides(context.in(0), shape));
 }
 
 void gradient_slice(GradientContext& context) {
@@ -86,12 +87,13 @@ void infer_crop(InferContext& context) {
         0, fmt::format("a crop of shape {} at offset {} is not inside", to_string(shape), to_string(offsets)));
   }
   context.attributes = SliceAttributes{offsets, Dims::filled(from.rank(), 1)};
-  context.add_output(shape, context.dtype(0));
+  context.add_output(shape, context.dtype(0), movement_strides(context.in(0), shape));
 }
 
 void infer_slice_backward(InferContext& context) {
   context.require_given(0);
-  context.add_output(context.attributes.as<SliceAttributes>().result, context.dtype(0));
+  const Shape& shape = context.attributes.as<SliceAttributes>().result;
+  context.add_output(shape, context.dtype(0), movement_strides(context.in(0), shape));
 }
 
 void infer_shape(InferContext& context) {
@@ -133,6 +135,13 @@ const OpSchema kCrop{.name = "crop",
                      .autocast = AutocastRule::as_is};
 const OpSchema kSliceBackward{
     .name = "slice_backward", .op_class = OpClass::copy, .arguments = {"dy"}, .infer = infer_slice_backward};
+
+Strides movement_strides(const Tensor& x, const Shape& result) {
+  const Strides& strides = x.strides();
+  const bool channels_last = x.rank() == 4 && result.rank() == 4 && strides[1] < strides[3] &&
+                             strides[3] <= strides[2] && strides[2] <= strides[0];
+  return channels_last ? channels_last_strides(result) : contiguous_strides(result);
+}
 
 Tensor slice_backward(const Tensor& dy, const SliceAttributes& forward, const Shape& shape, Where where) {
   return invoke(kSliceBackward, {&dy}, SliceAttributes{forward.starts, forward.steps, shape}, where);

@@ -184,6 +184,15 @@ TEST_P(Indexing, RepeatedIndicesAddInTheirOrder) {
   }
 }
 
+TEST_P(Indexing, PartsOfImagesKeepTheirOrderInMemory) {
+  const Tensor image = permute(ones({2, 4, 5, 6}), {0, 3, 1, 2});
+  const std::vector<Tensor> parts = split(image, {2, 4}, 1);
+  EXPECT_EQ(concat({parts[1], parts[0]}, 1).strides(), image.strides());
+  EXPECT_EQ(slice(image, {1}, {1}, {4}).strides(), channels_last_strides({2, 3, 4, 5}));
+  EXPECT_EQ(index_select(image, 1, from_vector<std::int64_t>({3, 0})).strides(), channels_last_strides({2, 2, 4, 5}));
+  EXPECT_EQ(concat({ones({2, 1, 4, 5}), ones({2, 1, 4, 5})}, 1).strides(), contiguous_strides({2, 2, 4, 5}));
+}
+
 TEST_P(Indexing, ImagesKeepTheirOrderInMemory) {
   const Tensor image = permute(ones({2, 4, 5, 3}), {0, 3, 1, 2});
   const Strides strides = image.strides();
