@@ -35,28 +35,35 @@ using ChoiceTable = std::array<ChoiceLoop, 4>;  // by the logarithm of the eleme
 HWY_BEFORE_NAMESPACE();
 namespace ferry::cpu_backend::HWY_NAMESPACE {
 
+// By a mask of all bits, for what a branch or a conditional load does not vectorise.
+template <class Word>
+Word chosen(std::uint8_t condition, Word a, Word b) {
+  const Word mask = static_cast<Word>(-static_cast<Word>(condition));
+  return static_cast<Word>((a & mask) | (b & static_cast<Word>(~mask)));
+}
+
 template <class Word>
 void choose_row(const ChoiceRow& r) {
   auto* const y = reinterpret_cast<Word*>(r.y);
   auto* const a = reinterpret_cast<const Word*>(r.a);
   auto* const b = reinterpret_cast<const Word*>(r.b);
-  const bool* const condition = r.condition;
+  auto* const condition = reinterpret_cast<const std::uint8_t*>(r.condition);
   const std::int64_t n = r.n;
   const bool dense = r.y_stride == 1 && r.condition_stride == 1;
   if (dense && r.a_stride == 1 && r.b_stride == 1) {
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = condition[i] ? a[i] : b[i];
+    for (std::int64_t i = 0; i < n; ++i) y[i] = chosen(condition[i], a[i], b[i]);
   } else if (dense && r.a_stride == 0 && r.b_stride == 1) {
     const Word value = *a;
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = condition[i] ? value : b[i];
+    for (std::int64_t i = 0; i < n; ++i) y[i] = chosen(condition[i], value, b[i]);
   } else if (dense && r.a_stride == 1 && r.b_stride == 0) {
     const Word value = *b;
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = condition[i] ? a[i] : value;
+    for (std::int64_t i = 0; i < n; ++i) y[i] = chosen(condition[i], a[i], value);
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
-      y[i * r.y_stride] = condition[i * r.condition_stride] ? a[i * r.a_stride] : b[i * r.b_stride];
+      y[i * r.y_stride] = chosen(condition[i * r.condition_stride], a[i * r.a_stride], b[i * r.b_stride]);
     }
   }
 }
