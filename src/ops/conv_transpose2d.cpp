@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "src/base/check.h"
 #include "src/ops/convolution.h"
@@ -18,14 +19,17 @@ struct Request {
 std::int64_t result_extent(const InferContext& context, const Request& r, int i) {
   const Conv2dAttributes& a = r.convolution;
   const std::int64_t extra = r.output_padding[i];
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   const bool legal = a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0 && extra >= 0 &&
-                     extra < std::max(a.stride[i], a.dilation[i]);
+                     extra < std::max(a.stride[i], a.dilation[i]) &&
+                     std::max({a.stride[i], a.padding[i], a.dilation[i]}) <= kMost;
   FERRY_CHECK(
       legal, InvalidArgument,
       "conv_transpose2d: stride {}, padding {}, output_padding {}, dilation {} are out of range (output_padding "
       "must be smaller than stride or dilation)",
       a.stride[i], a.padding[i], extra, a.dilation[i]);
   const std::int64_t x = context.shape(0)[2 + i], kernel = context.shape(1)[2 + i];
+  if (kernel == 0) context.fail_shape(1, "a kernel of no elements has no result");
   return (x - 1) * a.stride[i] - 2 * a.padding[i] + a.dilation[i] * (kernel - 1) + extra + 1;
 }
 
@@ -42,6 +46,7 @@ void infer_conv_transpose2d(InferContext& context) {
   if (x[1] != w[0] || w[0] % attributes.groups != 0) {
     context.fail_shapes(0, 1, fmt::format("channels do not match with {} groups", attributes.groups));
   }
+  if (x[1] == 0 || w[1] == 0) context.fail_shapes(0, 1, "both need at least one channel");
   Shape y = {x[0], w[1] * attributes.groups, 0, 0};
   context.require_vector(2, y[1], 1);
   for (int i = 0; i < 2; ++i) {

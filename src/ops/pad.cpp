@@ -15,15 +15,16 @@ namespace {
 
 // Most elements that may be added on one side of an axis.
 std::int64_t longest_border(PadMode mode, std::int64_t extent) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   switch (mode) {
     case PadMode::reflect:
       return std::max<std::int64_t>(0, extent - 1);
     case PadMode::replicate:
-      return extent == 0 ? 0 : std::numeric_limits<std::int64_t>::max();
+      return extent == 0 ? 0 : kMost;
     case PadMode::constant:
       break;
   }
-  return std::numeric_limits<std::int64_t>::max();
+  return kMost;
 }
 
 void infer_pad(InferContext& context) {

@@ -1,5 +1,7 @@
 // upsample2d and adaptive_avg_pool2d.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "src/base/check.h"
 #include "src/ops/convolution.h"
@@ -14,10 +16,13 @@ void require_image(const InferContext& context) {
   context.require_rank(0, 4);
 }
 
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
 void add_image(InferContext& context, const std::int64_t (&size)[2]) {
   const Shape& x = context.shape(0);
   const Shape y = {x[0], x[1], size[0], size[1]};
-  if (size[0] <= 0 || size[1] <= 0 || x[2] == 0 || x[3] == 0) {
+  const bool legal = size[0] > 0 && size[1] > 0 && std::max(size[0], size[1]) <= kMost && x[2] > 0 && x[3] > 0;
+  if (!legal) {
     context.fail_shape(0, fmt::format("it cannot become {}", to_string(y)));
   }
   context.add_output(y, context.dtype(0), image_strides(context.in(0), y));
@@ -36,7 +41,8 @@ void infer_upsample(InferContext& context) {
     if (attributes.size[i] > 0) {
       attributes.ratio[i] = extent / static_cast<double>(attributes.size[i]);
     } else {
-      attributes.size[i] = static_cast<std::int64_t>(std::floor(extent / attributes.ratio[i]));
+      const double size = std::min(std::floor(extent / attributes.ratio[i]), static_cast<double>(kMost) + 1);
+      attributes.size[i] = static_cast<std::int64_t>(size);
     }
   }
   add_image(context, attributes.size);
@@ -117,8 +123,8 @@ Tensor upsample2d(const Tensor& x, const Upsample2dOptions& options, Where where
       FERRY_CHECK(!by_size || options.size[i] > 0, InvalidArgument,
                   "upsample2d: size {} x {} must be positive, or 0 x 0 to go by scale", options.size[0],
                   options.size[1]);
-      FERRY_CHECK(by_size || options.scale[i] > 0, InvalidArgument, "upsample2d: scale {} x {} must be positive",
-                  options.scale[0], options.scale[1]);
+      FERRY_CHECK(by_size || (options.scale[i] > 0 && std::isfinite(options.scale[i])), InvalidArgument,
+                  "upsample2d: scale {} x {} must be positive", options.scale[0], options.scale[1]);
       attributes.size[i] = options.size[i];
       attributes.ratio[i] = 1 / options.scale[i];
     }

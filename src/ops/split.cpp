@@ -42,6 +42,8 @@ void check_sizes(const Tensor& x, const std::vector<std::int64_t>& sizes, int ax
   std::int64_t total = 0;
   for (const std::int64_t size : sizes) {
     FERRY_CHECK(size >= 0, InvalidArgument, "split: size {} is negative", size);
+    FERRY_CHECK(size <= x.shape()[axis] - total, ShapeError, "split: {} + {} elements reach beyond axis {} of {}",
+                total, size, axis, describe(x));
     total += size;
   }
   FERRY_CHECK(total == x.shape()[axis], ShapeError, "split: the sizes add up to {}, but axis {} of {} has {} elements",

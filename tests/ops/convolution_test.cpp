@@ -39,6 +39,21 @@ TEST_P(Resampling, ShapesThatDoNotFit) {
          upsample2d(of({2, 3}));
        },
        {"upsample2d", "[2, 3]", "4 axes"}},
+      {"conv_transpose2d_no_kernel",
+       [] {
+         conv_transpose2d(of({1, 2, 3, 3}), of({2, 2, 0, 1}));
+       },
+       {"conv_transpose2d", "no elements"}},
+      {"conv_transpose2d_no_channels",
+       [] {
+         conv_transpose2d(of({1, 0, 3, 3}), of({0, 2, 1, 1}));
+       },
+       {"conv_transpose2d", "channel"}},
+      {"upsample2d_huge",
+       [] {
+         upsample2d(of({1, 1, 2, 2}), {.scale = {1e300, 1}});
+       },
+       {"upsample2d"}},
       {"adaptive_avg_pool2d",
        [] {
          adaptive_avg_pool2d(of({1, 1, 3, 3}), {0, 1});

@@ -1,4 +1,6 @@
 // What calls of indexing ops refuse, and properties of them that the table of cases does not show.
+#include <limits>
+
 #include <ferry/indexing.h>
 #include "tests/ops/bad_call.h"
 #include "tests/support/generators.h"
@@ -23,6 +25,16 @@ TEST_P(Indexing, ShapesAndAxesThatDoNotFit) {
          split(x(), {1, 1}, 1);
        },
        {"split", "add up to 2", "[2, 3]"}},
+      {"split_beyond",
+       [=] {
+         split(x(), {2, std::numeric_limits<std::int64_t>::max()}, 1);
+       },
+       {"split", "[2, 3]"}},
+      {"pad_huge",
+       [=] {
+         pad(x(), {0, std::numeric_limits<std::int64_t>::max()}, {0, 1});
+       },
+       {"pad", "axis 1", "[2, 3]"}},
       {"split_count", [=] { split(x(), 2, 1); }, {"split", "[2, 3]", "2 equal parts"}},
       {"stack",
        [=] {
@@ -67,7 +79,7 @@ TEST_P(Indexing, ArgumentsThatAreNotTaken) {
       {"split_nothing", [=] { split(x(), std::vector<std::int64_t>{}, 0); }, {"split"}},
       {"split_negative",
        [=] {
-         split(x(), {3, -1}, 0);
+         split(x(), {-1, 3}, 0);
        },
        {"split", "-1"}},
       {"split_zero", [=] { split(x(), 0, 0); }, {"split", "0 parts"}},
