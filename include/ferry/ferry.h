@@ -12,6 +12,7 @@
 #include <ferry/grad_scaler.h>
 #include <ferry/indexing.h>
 #include <ferry/init.h>
+#include <ferry/losses.h>
 #include <ferry/max_batch.h>
 #include <ferry/models.h>
 #include <ferry/nn.h>

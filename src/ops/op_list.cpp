@@ -5,6 +5,7 @@
 #include "src/ops/attention.h"
 #include "src/ops/convolution.h"
 #include "src/ops/indexing.h"
+#include "src/ops/losses.h"
 #include "src/ops/optimizer.h"
 #include "src/ops/recurrent.h"
 #include "src/ops/schemas.h"
@@ -92,6 +93,12 @@ constexpr std::array kOps = {
     &kSliceBackward,
     &kSoftmaxCrossEntropy,
     &kSoftmaxCrossEntropyBackward,
+    &kCrossEntropy,
+    &kCrossEntropyBackward,
+    &kNllLoss,
+    &kNllLossBackward,
+    &kBinaryCrossEntropy,
+    &kBinaryCrossEntropyBackward,
     &kTo,
     &kReluBackward,
     &kTanhBackward,

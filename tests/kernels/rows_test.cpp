@@ -69,9 +69,8 @@ TEST(SoftmaxCrossEntropy, ForwardAndBackwardMatchReference) {
         logits.randomize(random);
         labels.randomize(random, 0, static_cast<int>(classes - 1));
         dloss.randomize(random);
-        run("softmax_cross_entropy", {logits.view(), labels.view()}, {loss.view(), log_sum.view()});
-        run("softmax_cross_entropy_backward", {dloss.view(), logits.view(), labels.view(), log_sum.view()},
-            {dlogits.view()});
+        run("cross_entropy", {logits.view(), labels.view()}, {loss.view(), log_sum.view()});
+        run("cross_entropy_backward", {dloss.view(), logits.view(), labels.view(), log_sum.view()}, {dlogits.view()});
         for (std::int64_t row = 0; row < rows; ++row) {
           double sum = 0;
           for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(logits.get(row * classes + c));
@@ -94,9 +93,9 @@ TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
   Array logits(DType::f32, {3, 10}), labels = Array::of(DType::i64, {3}, {0, 10, 2}), loss(DType::f32, {3}),
                                      log_sum(DType::f32, {3});
   EXPECT_EQ(message_of([&] {
-              run("softmax_cross_entropy", {logits.view(), labels.view()}, {loss.view(), log_sum.view()});
+              run("cross_entropy", {logits.view(), labels.view()}, {loss.view(), log_sum.view()});
             }),
-            "softmax_cross_entropy: labels[1] = 10 is out of range for logits [3, 10], which takes 0 to 9");
+            "cross_entropy: labels[1] = 10 is out of range for logits [3, 10], which takes 0 to 9");
 }
 
 // Large and small logits keep full precision: the loss is computed relative to the largest.
@@ -104,7 +103,7 @@ TEST(SoftmaxCrossEntropy, DoesNotOverflow) {
   Array logits = Array::of(DType::f32, {2, 3}, {1e4, 1e4, -1e4, -1e30, 0, -1e30}),
         labels = Array::of(DType::i64, {2}, {0, 1});
   Array loss(DType::f32, {2}), log_sum(DType::f32, {2});
-  run("softmax_cross_entropy", {logits.view(), labels.view()}, {loss.view(), log_sum.view()});
+  run("cross_entropy", {logits.view(), labels.view()}, {loss.view(), log_sum.view()});
   EXPECT_NEAR(loss.get(0), std::log(2.0), 1e-6);
   EXPECT_EQ(loss.get(1), 0);
 }

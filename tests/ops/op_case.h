@@ -59,6 +59,7 @@ std::vector<OpCase> convolution_cases();
 std::vector<OpCase> indexing_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> recurrent_cases();
+std::vector<OpCase> loss_cases();
 
 // All of the above, by op.
 const std::vector<std::pair<std::string, std::vector<OpCase>>>& cases_by_op();

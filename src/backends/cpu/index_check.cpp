@@ -7,18 +7,30 @@ namespace {
 
 // Without an early exit, so that the loop vectorises; the position is looked for only when there is one.
 template <class Index>
-bool all_in_range(const Index* indices, std::int64_t count, std::int64_t lowest, std::int64_t bound) {
+bool all_legal(const Index* indices, const IndexCheck& check) {
+  const std::int64_t count = check.view.numel(), lowest = check.lowest, bound = check.bound;
   bool good = true;
-  for (std::int64_t i = 0; i < count; ++i) good &= indices[i] >= lowest && indices[i] < bound;
+  if (check.except) {
+    const std::int64_t except = *check.except;
+    for (std::int64_t i = 0; i < count; ++i) {
+      good &= (indices[i] >= lowest && indices[i] < bound) || indices[i] == except;
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) good &= indices[i] >= lowest && indices[i] < bound;
+  }
   return good;
+}
+
+bool is_legal(const IndexCheck& check, std::int64_t index) {
+  return (index >= check.lowest && index < check.bound) || index == check.except;
 }
 
 [[noreturn]] void throw_first(const KernelContext& context, const IndexCheck& check) {
   std::int64_t i = 0;
-  while (index_at(check.view, i) >= check.lowest && index_at(check.view, i) < check.bound) ++i;
-  const std::string legal = check.bound > check.lowest
-                                ? fmt::format("which takes {} to {}", check.lowest, check.bound - 1)
-                                : std::string("which takes none");
+  while (is_legal(check, index_at(check.view, i))) ++i;
+  std::string legal = check.bound > check.lowest ? fmt::format("which takes {} to {}", check.lowest, check.bound - 1)
+                                                 : std::string("which takes none");
+  if (check.except) legal += fmt::format(" or {}", *check.except);
   throw InvalidArgument(fmt::format("{}: {}[{}] = {} is out of range for {} {}, {}", context.op, check.name, i,
                                     index_at(check.view, i), check.into, to_string(check.shape), legal));
 }
@@ -26,10 +38,8 @@ bool all_in_range(const Index* indices, std::int64_t count, std::int64_t lowest,
 }  // namespace
 
 void check_indices(const KernelContext& context, const IndexCheck& check) {
-  const std::int64_t count = check.view.numel();
-  const bool good = check.view.dtype == DType::i64
-                        ? all_in_range(check.view.as<std::int64_t>(), count, check.lowest, check.bound)
-                        : all_in_range(check.view.as<std::int32_t>(), count, check.lowest, check.bound);
+  const bool good = check.view.dtype == DType::i64 ? all_legal(check.view.as<std::int64_t>(), check)
+                                                   : all_legal(check.view.as<std::int32_t>(), check);
   if (!good) throw_first(context, check);
 }
 

@@ -1,6 +1,7 @@
 // Reading and checking arrays of indices (i64 or i32, dense).
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "src/device/kernel.h"
@@ -18,6 +19,7 @@ struct IndexCheck {
   std::string_view into;  // what they index
   const Shape& shape;     // and its shape
   std::int64_t lowest = 0;
+  std::optional<std::int64_t> except{};  // a value that is legal besides
 };
 
 // Throws: InvalidArgument for the first index out of range, as in

@@ -4,6 +4,7 @@
 #include "src/backends/cpu/convolution.h"
 #include "src/backends/cpu/cpu_driver.h"
 #include "src/backends/cpu/indexing.h"
+#include "src/backends/cpu/losses.h"
 #include "src/backends/cpu/optimizer.h"
 #include "src/backends/cpu/recurrent.h"
 
@@ -106,8 +107,12 @@ constexpr KernelEntry kKernels[] = {
     // normalisation and losses
     {"l2_normalize", l2_normalize},
     {"l2_normalize_backward", l2_normalize_backward},
-    {"softmax_cross_entropy", softmax_cross_entropy},
-    {"softmax_cross_entropy_backward", softmax_cross_entropy_backward},
+    {"cross_entropy", cross_entropy},
+    {"cross_entropy_backward", cross_entropy_backward},
+    {"nll_loss", nll_loss},
+    {"nll_loss_backward", nll_loss_backward},
+    {"binary_cross_entropy_with_logits", binary_cross_entropy},
+    {"binary_cross_entropy_with_logits_backward", binary_cross_entropy_backward},
 
     // embedding and sparse gradients
     {"embedding", embedding},

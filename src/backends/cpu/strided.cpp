@@ -72,5 +72,6 @@ template StridedWalk<1> make_walk<1>(const std::array<const TensorView*, 1>&);
 template StridedWalk<2> make_walk<2>(const std::array<const TensorView*, 2>&);
 template StridedWalk<3> make_walk<3>(const std::array<const TensorView*, 3>&);
 template StridedWalk<4> make_walk<4>(const std::array<const TensorView*, 4>&);
+template StridedWalk<5> make_walk<5>(const std::array<const TensorView*, 5>&);
 
 }  // namespace ferry::cpu_backend
