@@ -39,7 +39,7 @@ BACKEND_LIST = "src/runtime/builtin_backends.cpp"
 # Each header of include/ferry, by the layer whose concept it declares.
 PUBLIC_HEADERS = {
     "base": ["device.h", "dtype.h", "error.h", "shape.h", "units.h"],
-    "tensor": ["attention.h", "convolution.h", "indexing.h", "losses.h", "no_grad.h", "normalization.h",
+    "tensor": ["activations.h", "attention.h", "convolution.h", "indexing.h", "losses.h", "no_grad.h", "normalization.h",
                "ops.h", "recurrent.h", "scope.h", "tensor.h"],
     "placement": ["device_guard.h"],
     "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],

@@ -1,6 +1,7 @@
 // All of ferry's public interface.
 #pragma once
 
+#include <ferry/activations.h>
 #include <ferry/attention.h>
 #include <ferry/autocast.h>
 #include <ferry/checkpoint.h>

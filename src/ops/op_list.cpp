@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "src/ops/activations.h"
 #include "src/ops/attention.h"
 #include "src/ops/convolution.h"
 #include "src/ops/indexing.h"
@@ -16,6 +17,18 @@ namespace {
 constexpr std::array kOps = {
     &kAttention,
     &kAttentionBackward,
+    &kSoftmax,
+    &kSoftmaxBackward,
+    &kLogSoftmax,
+    &kLogSoftmaxBackward,
+    &kGelu,
+    &kGeluBackward,
+    &kSilu,
+    &kSiluBackward,
+    &kLeakyRelu,
+    &kLeakyReluBackward,
+    &kDropout,
+    &kDropoutBackward,
     &kBatchNorm,
     &kBatchNormBackward,
     &kBatchNormInference,

@@ -47,6 +47,7 @@ Input ids(const Shape& shape, std::int64_t rows, DType dtype = DType::i64);
 Input fixed_ids(const std::vector<double>& values, DType dtype = DType::i64);
 
 // By file.
+std::vector<OpCase> activation_cases();
 std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> in_place_cases();
 std::vector<OpCase> reduction_cases();

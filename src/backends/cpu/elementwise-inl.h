@@ -13,36 +13,49 @@
 HWY_BEFORE_NAMESPACE();
 namespace ferry::cpu_backend::HWY_NAMESPACE {
 
+// The functor for two operands; one of three gets the op's scalar as the last.
+template <class Op, class T>
+FERRY_FUNCTOR auto binary_functor(double parameter) {
+  if constexpr (std::is_invocable_v<Op, T, T, T>) {
+    return [scalar = kernels::convert<T>(parameter)](T a, T b) { return Op{}(a, b, scalar); };
+  } else {
+    return Op{};
+  }
+}
+
 template <class Op, class T, class Out>
-void binary_flat(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes, const std::byte* b_bytes) {
+void binary_flat(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes, const std::byte* b_bytes,
+                 double parameter) {
+  const auto op = binary_functor<Op, T>(parameter);
   auto* const y = reinterpret_cast<Out*>(y_bytes);
   auto* const a = reinterpret_cast<const T*>(a_bytes);
   auto* const b = reinterpret_cast<const T*>(b_bytes);
   FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(a[i], b[i]);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = op(a[i], b[i]);
 }
 
 template <class Op, class T, class Out>
 void binary_strided(std::int64_t n, std::byte* y_bytes, const std::byte* a_bytes, const std::byte* b_bytes,
-                    std::int64_t y_stride, std::int64_t a_stride, std::int64_t b_stride) {
+                    std::int64_t y_stride, std::int64_t a_stride, std::int64_t b_stride, double parameter) {
+  const auto op = binary_functor<Op, T>(parameter);
   constexpr std::int64_t kSize = sizeof(T), kOutSize = sizeof(Out);
   auto* const y = reinterpret_cast<Out*>(y_bytes);
   auto* const a = reinterpret_cast<const T*>(a_bytes);
   auto* const b = reinterpret_cast<const T*>(b_bytes);
   const bool y_dense = y_stride == kOutSize;
   if (y_dense && a_stride == kSize && b_stride == kSize) {
-    binary_flat<Op, T, Out>(n, y_bytes, a_bytes, b_bytes);
+    binary_flat<Op, T, Out>(n, y_bytes, a_bytes, b_bytes, parameter);
   } else if (y_dense && a_stride == kSize && b_stride == 0) {
     const T scalar = *b;
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(a[i], scalar);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = op(a[i], scalar);
   } else if (y_dense && a_stride == 0 && b_stride == kSize) {
     const T scalar = *a;
     FERRY_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) y[i] = Op{}(scalar, b[i]);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = op(scalar, b[i]);
   } else {
     const std::int64_t y_step = y_stride / kOutSize, a_step = a_stride / kSize, b_step = b_stride / kSize;
-    for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = Op{}(a[i * a_step], b[i * b_step]);
+    for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = op(a[i * a_step], b[i * b_step]);
   }
 }
 

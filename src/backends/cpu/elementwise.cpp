@@ -18,19 +18,20 @@ const auto& loops_for(const KernelContext& context, const Table& table, DType dt
 }
 
 void run_flat_in_parallel(const BinaryLoops& loops, std::int64_t count, const TensorView& y, const TensorView& a,
-                          const TensorView& b) {
+                          const TensorView& b, double parameter) {
   const std::int64_t y_size = size_of(y.dtype), size = size_of(a.dtype);
   parallel_for(count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     loops.flat(end - begin, y.as<std::byte>() + begin * y_size, a.as<std::byte>() + begin * size,
-               b.as<std::byte>() + begin * size);
+               b.as<std::byte>() + begin * size, parameter);
   });
 }
 
-void run_strided(const BinaryLoops& loops, const TensorView& y, const TensorView& a, const TensorView& b) {
+void run_strided(const BinaryLoops& loops, const TensorView& y, const TensorView& a, const TensorView& b,
+                 double parameter) {
   const auto walk = make_walk<3>({&y, &a, &b});
   const auto strides = walk.inner_strides();
   parallel_walk(walk, [&](std::int64_t n, const std::array<std::byte*, 3>& at) {
-    loops.strided(n, at[0], at[1], at[2], strides[0], strides[1], strides[2]);
+    loops.strided(n, at[0], at[1], at[2], strides[0], strides[1], strides[2], parameter);
   });
 }
 
@@ -43,7 +44,8 @@ void run_strided(const UnaryLoops& loops, const TensorView& y, const TensorView&
 }
 
 // 16-bit operands by the float loops; y is of their dtype or bool.
-void run_half(const BinaryLoops& loops, const TensorView& y, const TensorView& a, const TensorView& b) {
+void run_half(const BinaryLoops& loops, const TensorView& y, const TensorView& a, const TensorView& b,
+              double parameter) {
   const auto walk = make_walk<3>({&y, &a, &b});
   const auto strides = walk.inner_strides();
   parallel_walk(walk, [&](std::int64_t n, const std::array<std::byte*, 3>& at) {
@@ -56,10 +58,10 @@ void run_half(const BinaryLoops& loops, const TensorView& y, const TensorView& a
       widen_half(a.dtype, count, wide[0], at[1] + begin * strides[1], strides[1]);
       widen_half(a.dtype, count, wide[1], at[2] + begin * strides[2], strides[2]);
       if (is_half(y.dtype)) {
-        loops.flat(count, wide_a, wide_a, wide_b);
+        loops.flat(count, wide_a, wide_a, wide_b, parameter);
         narrow_half(y.dtype, count, to, wide[0], strides[0]);
       } else {
-        loops.strided(count, to, wide_a, wide_b, strides[0], kFloatSize, kFloatSize);
+        loops.strided(count, to, wide_a, wide_b, strides[0], kFloatSize, kFloatSize, parameter);
       }
     }
   });
@@ -93,14 +95,15 @@ bool holds_zero(const TensorView& view) {
 
 }  // namespace
 
-void run_binary(const KernelContext& context, const BinaryTable& table) {
+void run_binary(const KernelContext& context, const BinaryTable& table, double parameter) {
   const TensorView &a = context.in(0), &b = context.in(1), &y = context.out();
-  if (is_half(a.dtype)) return run_half(loops_for(context, table, DType::f32), y, a, b);
+  if (is_half(a.dtype)) return run_half(loops_for(context, table, DType::f32), y, a, b, parameter);
   const BinaryLoops& loops = loops_for(context, table, a.dtype);
   const std::int64_t count = contiguous_count(y, a, b);
-  if (count < 0) return run_strided(loops, y, a, b);
-  if (count <= kElementGrain) return loops.flat(count, y.as<std::byte>(), a.as<std::byte>(), b.as<std::byte>());
-  run_flat_in_parallel(loops, count, y, a, b);
+  if (count < 0) return run_strided(loops, y, a, b, parameter);
+  if (count <= kElementGrain)
+    return loops.flat(count, y.as<std::byte>(), a.as<std::byte>(), b.as<std::byte>(), parameter);
+  run_flat_in_parallel(loops, count, y, a, b, parameter);
 }
 
 void run_unary(const KernelContext& context, const UnaryTable& table, double parameter) {

@@ -1,5 +1,6 @@
 #include "src/backends/cpu/kernel_list.h"
 
+#include "src/backends/cpu/activations.h"
 #include "src/backends/cpu/attention.h"
 #include "src/backends/cpu/convolution.h"
 #include "src/backends/cpu/cpu_driver.h"
@@ -97,6 +98,19 @@ constexpr KernelEntry kKernels[] = {
     {"rsub_scalar", rsub_scalar},
     {"rdiv_scalar", rdiv_scalar},
     {"pow_scalar", pow_scalar},
+
+    // activations
+    {"softmax", softmax},
+    {"softmax_backward", softmax_backward},
+    {"log_softmax", log_softmax},
+    {"log_softmax_backward", log_softmax_backward},
+    {"gelu", gelu},
+    {"gelu_backward", gelu_backward},
+    {"silu", silu},
+    {"silu_backward", silu_backward},
+    {"leaky_relu", leaky_relu},
+    {"leaky_relu_backward", leaky_relu_backward},
+    {"dropout", dropout},
 
     // reduction
     {"sum", sum},
