@@ -18,6 +18,7 @@
 #include <ferry/models.h>
 #include <ferry/nn.h>
 #include <ferry/no_grad.h>
+#include <ferry/normalization.h>
 #include <ferry/ops.h>
 #include <ferry/optim.h>
 #include <ferry/profiler.h>

@@ -7,6 +7,7 @@
 #include "src/ops/convolution.h"
 #include "src/ops/indexing.h"
 #include "src/ops/losses.h"
+#include "src/ops/normalization.h"
 #include "src/ops/optimizer.h"
 #include "src/ops/recurrent.h"
 #include "src/ops/schemas.h"
@@ -33,6 +34,10 @@ constexpr std::array kOps = {
     &kBatchNormBackward,
     &kBatchNormInference,
     &kRunningAverage,
+    &kLayerNorm,
+    &kLayerNormBackward,
+    &kGroupNorm,
+    &kGroupNormBackward,
     &kAdd,
     &kSub,
     &kMul,

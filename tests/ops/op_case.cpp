@@ -31,8 +31,8 @@ const std::vector<std::pair<std::string, std::vector<OpCase>>>& cases_by_op() {
   static const auto kCases = [] {
     std::vector<std::pair<std::string, std::vector<OpCase>>> result;
     for (const auto cases : {activation_cases, elementwise_cases, in_place_cases, reduction_cases, matmul_cases,
-                             movement_cases, image_cases, normalization_cases, lookup_cases, loss_cases,
-                             convolution_cases, indexing_cases, attention_cases, recurrent_cases}) {
+                             movement_cases, image_cases, normalization_cases, sample_normalization_cases, lookup_cases,
+                             loss_cases, convolution_cases, indexing_cases, attention_cases, recurrent_cases}) {
       for (OpCase& each : cases()) {
         auto found = std::ranges::find(result, each.op, &std::pair<std::string, std::vector<OpCase>>::first);
         if (found == result.end()) found = result.insert(result.end(), {each.op, {}});

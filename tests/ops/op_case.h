@@ -55,6 +55,7 @@ std::vector<OpCase> matmul_cases();
 std::vector<OpCase> movement_cases();
 std::vector<OpCase> image_cases();
 std::vector<OpCase> normalization_cases();
+std::vector<OpCase> sample_normalization_cases();
 std::vector<OpCase> lookup_cases();
 std::vector<OpCase> convolution_cases();
 std::vector<OpCase> indexing_cases();

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "src/backends/cpu/channel_vectors.h"
 #include "src/backends/cpu/dispatch.h"
 #include "src/backends/cpu/dnn.h"
 #include "src/backends/cpu/float_views.h"
 #include "src/backends/cpu/kernel_list.h"
 #include "src/backends/cpu/parallel.h"
-#include "src/kernels/convert.h"
 #include "src/kernels/functor.h"
 #include "src/ops/attributes.h"
 
@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::int64_t kGrain = 16384;  // elements a task: two passes over them find them in the first caches
 constexpr std::int64_t kMinRows = 32;   // so that combining tasks stays small beside their work
-
-using Vector = std::vector<double>;  // one number a channel
 
 // How x's elements are cut into pieces of neighbouring rows, or of one plane each.
 struct Pieces {
@@ -55,38 +53,6 @@ void for_each_piece(const Pieces& pieces, const Body& body) {
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) body(i);
                });
-}
-
-// A vector argument as f64, `fallback` where it was left out.
-Vector read(const KernelContext& context, const TensorView& view, std::int64_t channels, double fallback) {
-  Vector values(static_cast<std::size_t>(channels), fallback);
-  if (!view.given) return values;
-  visit_floats(context, view.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      values[static_cast<std::size_t>(c)] = static_cast<double>(kernels::load(view.as<const T>()[c * view.strides[0]]));
-    }
-  });
-  return values;
-}
-
-void write(const KernelContext& context, const Vector& values, const TensorView& view) {
-  if (!view.given) return;
-  visit_floats(context, view.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (std::size_t c = 0; c < values.size(); ++c) {
-      view.as<T>()[static_cast<std::int64_t>(c) * view.strides[0]] = kernels::convert<T>(values[c]);
-    }
-  });
-}
-
-template <class T>
-std::vector<T> narrowed(const Vector& values) {
-  return {values.begin(), values.end()};
-}
-
-TensorView optional(std::span<const TensorView> views, std::size_t i) {
-  return i < views.size() ? views[i] : TensorView{};
 }
 
 struct Statistics {
@@ -192,16 +158,8 @@ void backward(const KernelContext& context, const TensorView& dy, const TensorVi
              x.as<const T>() + pieces.first(i), mean.data() + c, scale.data() + c, slope.data() + c, shift.data() + c,
              dx + pieces.first(i));
   });
-  write(context, sums.product, optional(context.outputs, 1));
-  write(context, sums.dy, optional(context.outputs, 2));
-}
-
-// Whether the call was done by other means: on f32 copies of 16-bit floats.
-bool done_in_f32(const KernelContext& context, Kernel self) {
-  const DType dtype = context.out().dtype;
-  if (dtype != DType::f16 && dtype != DType::bf16) return false;
-  run_in_f32(context, self);
-  return true;
+  write_vector(context, sums.product, optional_view(context.outputs, 1));
+  write_vector(context, sums.dy, optional_view(context.outputs, 2));
 }
 
 // y = (x - mean) gamma inverse_std + beta
@@ -232,21 +190,21 @@ void batch_norm(const KernelContext& context) {
   });
   const double n = static_cast<double>(std::max<std::int64_t>(1, pieces.rows));
   for (double& value : affine.inverse_std) value = 1 / std::sqrt(value / n + epsilon_of(context));
-  affine.gamma = read(context, optional(context.inputs, 1), channels, 1);
-  apply_statistics(context, x, affine, read(context, optional(context.inputs, 2), channels, 0));
-  write(context, affine.mean, context.out(1));
-  write(context, affine.inverse_std, context.out(2));
+  affine.gamma = read_vector(context, optional_view(context.inputs, 1), channels, 1);
+  apply_statistics(context, x, affine, read_vector(context, optional_view(context.inputs, 2), channels, 0));
+  write_vector(context, affine.mean, context.out(1));
+  write_vector(context, affine.inverse_std, context.out(2));
 }
 
 void batch_norm_inference(const KernelContext& context) {
   if (done_in_f32(context, batch_norm_inference)) return;
   const TensorView x = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const std::int64_t channels = x.shape[1];
-  Affine affine{.mean = read(context, context.in(3), channels, 0),
-                .inverse_std = read(context, context.in(4), channels, 1),
-                .gamma = read(context, context.in(1), channels, 1)};
+  Affine affine{.mean = read_vector(context, context.in(3), channels, 0),
+                .inverse_std = read_vector(context, context.in(4), channels, 1),
+                .gamma = read_vector(context, context.in(1), channels, 1)};
   for (double& value : affine.inverse_std) value = 1 / std::sqrt(value + epsilon_of(context));
-  apply_statistics(context, x, affine, read(context, context.in(2), channels, 0));
+  apply_statistics(context, x, affine, read_vector(context, context.in(2), channels, 0));
 }
 
 void batch_norm_backward(const KernelContext& context) {
@@ -254,9 +212,9 @@ void batch_norm_backward(const KernelContext& context) {
   const TensorView dy = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const TensorView x = in_order_of(context.op, context.in(1), context.out(0), dnn::Buffer::primitive);
   const std::int64_t channels = x.shape[1];
-  const Affine affine{.mean = read(context, context.in(3), channels, 0),
-                      .inverse_std = read(context, context.in(4), channels, 1),
-                      .gamma = read(context, context.in(2), channels, 1)};
+  const Affine affine{.mean = read_vector(context, context.in(3), channels, 0),
+                      .inverse_std = read_vector(context, context.in(4), channels, 1),
+                      .gamma = read_vector(context, context.in(2), channels, 1)};
   visit_types<float, double>(context, x.dtype,
                              [&](auto tag) { backward<typename decltype(tag)::type>(context, dy, x, affine); });
 }
@@ -264,10 +222,10 @@ void batch_norm_backward(const KernelContext& context) {
 void running_average_(const KernelContext& context) {
   const auto& a = context.attributes.as<ops::RunningAverageAttributes>();
   const std::int64_t channels = context.in(0).shape[0];
-  Vector mean = read(context, context.in(0), channels, 0);
-  Vector var = read(context, context.in(1), channels, 0);
-  const Vector batch_mean = read(context, context.in(2), channels, 0);
-  const Vector inverse_std = read(context, context.in(3), channels, 1);
+  Vector mean = read_vector(context, context.in(0), channels, 0);
+  Vector var = read_vector(context, context.in(1), channels, 0);
+  const Vector batch_mean = read_vector(context, context.in(2), channels, 0);
+  const Vector inverse_std = read_vector(context, context.in(3), channels, 1);
   const double n = static_cast<double>(a.count);
   // One element has no unbiased variance; its biased one, zero, is what there is.
   const double unbiased = a.count > 1 ? n / (n - 1) : 1;
@@ -276,8 +234,8 @@ void running_average_(const KernelContext& context) {
     mean[c] += a.momentum * (batch_mean[c] - mean[c]);
     var[c] += a.momentum * (batch_var - var[c]);
   }
-  write(context, mean, context.out(0));
-  write(context, var, context.out(1));
+  write_vector(context, mean, context.out(0));
+  write_vector(context, var, context.out(1));
 }
 
 }  // namespace ferry::cpu_backend

@@ -6,6 +6,7 @@
 #include "src/backends/cpu/cpu_driver.h"
 #include "src/backends/cpu/indexing.h"
 #include "src/backends/cpu/losses.h"
+#include "src/backends/cpu/normalization.h"
 #include "src/backends/cpu/optimizer.h"
 #include "src/backends/cpu/recurrent.h"
 
@@ -119,6 +120,10 @@ constexpr KernelEntry kKernels[] = {
     {"argmax", argmax},
 
     // normalisation and losses
+    {"layer_norm", layer_norm},
+    {"layer_norm_backward", layer_norm_backward},
+    {"group_norm", group_norm},
+    {"group_norm_backward", group_norm_backward},
     {"l2_normalize", l2_normalize},
     {"l2_normalize_backward", l2_normalize_backward},
     {"cross_entropy", cross_entropy},
