@@ -40,7 +40,7 @@ BACKEND_LIST = "src/runtime/builtin_backends.cpp"
 PUBLIC_HEADERS = {
     "base": ["device.h", "dtype.h", "error.h", "shape.h", "units.h"],
     "tensor": ["activations.h", "attention.h", "convolution.h", "indexing.h", "losses.h", "no_grad.h", "normalization.h",
-               "ops.h", "recurrent.h", "scope.h", "tensor.h"],
+               "ops.h", "recurrent.h", "reductions.h", "scope.h", "tensor.h"],
     "placement": ["device_guard.h"],
     "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],
     "autograd": ["autograd.h", "checkpoint.h"],

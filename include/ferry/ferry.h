@@ -24,6 +24,7 @@
 #include <ferry/profiler.h>
 #include <ferry/random.h>
 #include <ferry/recurrent.h>
+#include <ferry/reductions.h>
 #include <ferry/runtime.h>
 #include <ferry/safetensors.h>
 #include <ferry/schedule.h>
