@@ -72,6 +72,28 @@ Batch matmul() {
   return bench::repeat([a, b] { const Tensor c = ferry::matmul(a, b); });
 }
 
+Batch layer_norm() {
+  Tensor x = ferry::normal({bench::kTokens, bench::kFeatures}).set_requires_grad();
+  Tensor gamma = ferry::ones({bench::kFeatures}).set_requires_grad(),
+         beta = ferry::zeros({bench::kFeatures}).set_requires_grad();
+  const Tensor gradient = ferry::normal({bench::kTokens, bench::kFeatures});
+  return bench::repeat([=]() mutable {
+    ferry::layer_norm(x, {bench::kFeatures}, gamma, beta).backward(gradient);
+    x.zero_grad();
+    gamma.zero_grad();
+    beta.zero_grad();
+  });
+}
+
+Batch softmax() {
+  Tensor x = ferry::normal({bench::kScoreRows, bench::kScores}).set_requires_grad();
+  const Tensor gradient = ferry::normal({bench::kScoreRows, bench::kScores});
+  return bench::repeat([=]() mutable {
+    ferry::softmax(x).backward(gradient);
+    x.zero_grad();
+  });
+}
+
 Batch table_creation() {
   return bench::repeat([] { const Tensor table = new_table(); });
 }
@@ -98,6 +120,8 @@ int main() {
                     {"embedding_step", embedding_step},
                     {"conv_forward_backward", conv_forward_backward},
                     {"matmul", matmul},
+                    {"layer_norm", layer_norm},
+                    {"softmax", softmax},
                     {"table_creation", table_creation},
                     {"adamw", bench::adamw},
                     {"attention", bench::attention},

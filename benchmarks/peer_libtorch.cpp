@@ -72,6 +72,28 @@ Batch matmul() {
   return bench::repeat([a, b] { const Tensor c = torch::mm(a, b); });
 }
 
+Batch layer_norm() {
+  Tensor x = torch::randn({bench::kTokens, bench::kFeatures}, torch::requires_grad());
+  Tensor gamma = torch::ones({bench::kFeatures}, torch::requires_grad()),
+         beta = torch::zeros({bench::kFeatures}, torch::requires_grad());
+  const Tensor gradient = torch::randn({bench::kTokens, bench::kFeatures});
+  return bench::repeat([=]() mutable {
+    torch::layer_norm(x, {bench::kFeatures}, gamma, beta).backward(gradient);
+    x.mutable_grad() = Tensor();
+    gamma.mutable_grad() = Tensor();
+    beta.mutable_grad() = Tensor();
+  });
+}
+
+Batch softmax() {
+  Tensor x = torch::randn({bench::kScoreRows, bench::kScores}, torch::requires_grad());
+  const Tensor gradient = torch::randn({bench::kScoreRows, bench::kScores});
+  return bench::repeat([=]() mutable {
+    torch::softmax(x, -1).backward(gradient);
+    x.mutable_grad() = Tensor();
+  });
+}
+
 Batch table_creation() {
   return bench::repeat([] { const Tensor table = new_table(); });
 }
@@ -87,6 +109,8 @@ int main() {
                     {"conv_forward_backward/channels_last",
                      [] { return conv_forward_backward(torch::MemoryFormat::ChannelsLast); }},
                     {"matmul", matmul},
+                    {"layer_norm", layer_norm},
+                    {"softmax", softmax},
                     {"table_creation", table_creation},
                     {"adamw", bench::adamw},
                     {"attention", bench::attention},
