@@ -73,10 +73,10 @@ Batch matmul() {
 }
 
 Batch layer_norm() {
-  Tensor x = ferry::normal({bench::kTokens, bench::kFeatures}).set_requires_grad();
+  Tensor x = ferry::normal({bench::kNormRows, bench::kFeatures}).set_requires_grad();
   Tensor gamma = ferry::ones({bench::kFeatures}).set_requires_grad(),
          beta = ferry::zeros({bench::kFeatures}).set_requires_grad();
-  const Tensor gradient = ferry::normal({bench::kTokens, bench::kFeatures});
+  const Tensor gradient = ferry::normal({bench::kNormRows, bench::kFeatures});
   return bench::repeat([=]() mutable {
     ferry::layer_norm(x, {bench::kFeatures}, gamma, beta).backward(gradient);
     x.zero_grad();

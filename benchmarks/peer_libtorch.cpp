@@ -73,10 +73,10 @@ Batch matmul() {
 }
 
 Batch layer_norm() {
-  Tensor x = torch::randn({bench::kTokens, bench::kFeatures}, torch::requires_grad());
+  Tensor x = torch::randn({bench::kNormRows, bench::kFeatures}, torch::requires_grad());
   Tensor gamma = torch::ones({bench::kFeatures}, torch::requires_grad()),
          beta = torch::zeros({bench::kFeatures}, torch::requires_grad());
-  const Tensor gradient = torch::randn({bench::kTokens, bench::kFeatures});
+  const Tensor gradient = torch::randn({bench::kNormRows, bench::kFeatures});
   return bench::repeat([=]() mutable {
     torch::layer_norm(x, {bench::kFeatures}, gamma, beta).backward(gradient);
     x.mutable_grad() = Tensor();

@@ -15,7 +15,7 @@ constexpr std::int64_t kIds = 4'096;  // a step
 constexpr double kTarget = 0.5;
 constexpr double kLearningRate = 0.01;
 constexpr std::int64_t kSide = 1'024;                             // of the matrices
-constexpr std::int64_t kTokens = 8 * 128, kFeatures = 768;        // of layer_norm
+constexpr std::int64_t kNormRows = 8 * 128, kFeatures = 768;      // of layer_norm
 constexpr std::int64_t kScoreRows = 8 * 12 * 128, kScores = 128;  // of softmax
 constexpr std::int64_t kImages = 32, kChannels = 64, kExtent = 56, kKernel = 3;
 
