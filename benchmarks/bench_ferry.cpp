@@ -126,6 +126,7 @@ int main() {
                     {"adamw", bench::adamw},
                     {"attention", bench::attention},
                     {"lstm", bench::lstm},
+                    {"transformer_layer", bench::transformer_layer},
                     {"device_guard", device_guard},
                     {"profiler_event", profiler_event},
                 })

@@ -27,6 +27,7 @@ BENCHMARKS = {
     "adamw": ("ms", 1e6, 1, ["adamw"]),
     "attention": ("ms", 1e6, 1, ["attention"]),
     "lstm": ("ms", 1e6, 1, ["lstm"]),
+    "transformer_layer": ("ms", 1e6, 1, ["transformer_layer", "transformer_layer/module"]),
     "device_guard": ("ns", 1, 1, None),
     "profiler_event": ("ns", 1, 1, None),
 }

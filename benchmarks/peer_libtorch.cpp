@@ -115,6 +115,8 @@ int main() {
                     {"adamw", bench::adamw},
                     {"attention", bench::attention},
                     {"lstm", bench::lstm},
+                    {"transformer_layer", bench::transformer_layer},
+                    {"transformer_layer/module", bench::transformer_module},
                 })
       .serve();
 }
