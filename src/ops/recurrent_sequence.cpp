@@ -1,4 +1,5 @@
 // lstm and gru: layers and directions put together.
+#include <ferry/activations.h>
 #include <ferry/no_grad.h>
 #include <ferry/recurrent.h>
 
@@ -26,14 +27,12 @@ void require_float(const Family& family, const char* argument, const Tensor& x) 
               family.op, argument, describe(x));
 }
 
+// dtypes are left to the ops, which inside an Autocast scope convert what comes in several.
 void require_shape(const Family& family, const std::string& argument, const Tensor& x, const Shape& shape,
                    const Tensor& input) {
   FERRY_CHECK(x.defined(), InvalidArgument, "{}: argument '{}' is an undefined tensor", family.op, argument);
   FERRY_CHECK(x.shape() == shape, ShapeError, "{}: argument '{}' is {}; beside x {} it needs shape {}", family.op,
               argument, describe(x), describe(input), to_string(shape));
-  FERRY_CHECK(x.dtype() == input.dtype(), InvalidArgument,
-              "{}: argument '{}' is {} and argument 'x' is {}; they need one dtype (convert with .to(dtype))",
-              family.op, argument, describe(x), describe(input));
 }
 
 // Returns H.
@@ -111,13 +110,6 @@ void require_sequence(const Family& family, const Tensor& x, const LstmState& st
   if (state.c.defined()) require_shape(family, "c", state.c, states, x);
   FERRY_CHECK(family.gates == 3 || state.h.defined() == state.c.defined(), InvalidArgument,
               "{}: h and c must be given together", family.op);
-}
-
-Tensor dropout(const Tensor& x, double p, bool training, Where where) {
-  if (p == 0 || !training) return x;
-  const ops::RuntimeOf runtime(x);
-  const Tensor dropped = less(uniform(x.shape(), 0, 1, DType::f32, where), full({1}, p, DType::f32, where), where);
-  return mul(mul(x, rsub(dropped.to(x.dtype(), where), 1, where), where), p == 1 ? 0 : 1 / (1 - p), where);
 }
 
 Tensor stacked(const std::vector<Tensor>& states, Where where) {
