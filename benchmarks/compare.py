@@ -23,6 +23,8 @@ BENCHMARKS = {
     "embedding_step": ("ms", 1e6, 1, ["embedding_step"]),
     "conv_forward_backward": ("ms", 1e6, 1, ["conv_forward_backward", "conv_forward_backward/channels_last"]),
     "matmul": ("ms", 1e6, 1, ["matmul"]),
+    "layer_norm": ("ms", 1e6, 1, ["layer_norm"]),
+    "softmax": ("ms", 1e6, 1, ["softmax"]),
     "table_creation": ("ms", 1e6, 1, ["table_creation"]),
     "adamw": ("ms", 1e6, 1, ["adamw"]),
     "attention": ("ms", 1e6, 1, ["attention"]),
