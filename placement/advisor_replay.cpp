@@ -101,13 +101,18 @@ void Replay::match_copies() {
 GroupIndex Replay::leader_of(const Group& follower, GroupIndex index) const {
   const trace::OpRecord& op = trace_.ops[at(follower.ops.front())];
   if (op.phase == trace::Phase::optimizer) {
-    // It runs where its parameter is: with the op that made the parameter, if this trace saw it.
+    // It runs where its parameters are: with the op that made them, if this trace saw it and it is one. State was made
+    // by the optimizer itself.
+    GroupIndex maker = -1;
     for (const trace::Argument& output : op.outputs) {
       if (output.tensor < 0 || std::ranges::count(op.inputs, output.tensor, &trace::Argument::tensor) == 0) continue;
       const GroupIndex producer = producer_of(output.tensor);
-      return producer == index ? -1 : producer;
+      if (producer < 0 || producer == index) continue;
+      if (trace_.ops[at(groups_[at(producer)].ops.front())].phase == trace::Phase::optimizer) continue;
+      if (maker >= 0 && maker != producer) return -1;
+      maker = producer;
     }
-    return -1;
+    return maker;
   }
   GroupIndex only = -1, by_name = -1;
   int candidates = 0;

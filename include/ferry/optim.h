@@ -7,6 +7,9 @@
 // Row-sparse gradients (embeddings) update the rows they name (RowSparseUpdate::lazy), or every row as if the gradient
 // were dense. State and master weights of 16-bit parameters are f32.
 //
+// Gradients accumulate over micro-batches: (loss * (1.0 / micro_batches)).backward() for each, then one step; a mean
+// over micro-batches of one size is then the mean over the whole batch.
+//
 // A step that fails before its update begins (out of memory, device errors) has changed no parameter and no state.
 // Thread-safety: as the parameters: one thread at a time.
 #pragma once

@@ -119,8 +119,11 @@ ops::OptimizerGroup OptimizerCore::prepared(Slot& slot, std::source_location whe
   const Tensor& parameter = slot.parameter;
   ops::OptimizerGroup group{.param = parameter};
   if (const auto rows = parameter.row_sparse_grad()) {
-    group.rows = rows->rows.to(slot.device, where);
-    group.values = rows->values.to(slot.device, where);
+    FERRY_CHECK(parameter.is_contiguous(), InvalidArgument,
+                "{}: '{}' ({}) has row-sparse gradients and must be contiguous", rule.optimizer, parameter.name(),
+                describe(parameter));
+    group.rows = rows->rows.to(slot.device, where).contiguous(where);
+    group.values = rows->values.to(slot.device, where).contiguous(where);
   } else {
     group.grad = aligned(parameter.grad(where).to(slot.device, where), parameter, where);
   }

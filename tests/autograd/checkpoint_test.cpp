@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include <ferry/attention.h>
 #include <ferry/checkpoint.h>
 #include <ferry/device_guard.h>
 #include <ferry/nn.h>
@@ -105,6 +106,18 @@ TEST_P(Checkpoint, SeveralInputsAndResults) {
     return std::pair(a.grad().to_vector<float>(), b.grad().to_vector<float>());
   };
   EXPECT_EQ(gradients(false), gradients(true));
+}
+
+TEST_P(Checkpoint, DropoutDropsTheSameAgain) {
+  const auto gradient = [](bool kept) {
+    set_random_state({.seed = 4});
+    const Tensor x = uniform({2, 6, 8}).set_requires_grad();
+    const auto region = [](const Tensor& in) { return scaled_dot_product_attention(in, in, in, {.dropout = 0.5}); };
+    const Tensor y = kept ? region(region(x)) : checkpoint(region, checkpoint(region, x));
+    sum(square(y)).backward();
+    return x.grad().to_vector<float>();
+  };
+  EXPECT_EQ(gradient(false), gradient(true));
 }
 
 TEST_P(Checkpoint, RetainedGraphsAreComputedAgainEachTime) {

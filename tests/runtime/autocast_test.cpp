@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <sstream>
 
+#include <ferry/attention.h>
 #include <ferry/autocast.h>
 #include <ferry/checkpoint.h>
+#include <ferry/convolution.h>
 #include <ferry/nn.h>
 #include <ferry/no_grad.h>
 #include <ferry/ops.h>
 #include <ferry/optim.h>
 #include <ferry/profiler.h>
+#include <ferry/recurrent.h>
 #include "src/ops/op_list.h"
 #include "src/trace/trace_json.h"
 #include "tests/support/runtime_fixture.h"
@@ -45,6 +48,12 @@ TEST_P(Autocasting, EachClassOfOpsGetsItsType) {
     EXPECT_EQ(matmul(a, b).dtype(), low);
     EXPECT_EQ(linear(a, b, leaf({4})).dtype(), low);
     EXPECT_EQ(conv2d(leaf({1, 2, 4, 4}), leaf({2, 2, 3, 3})).dtype(), low);
+    EXPECT_EQ(conv_transpose2d(leaf({1, 2, 4, 4}), leaf({2, 2, 3, 3})).dtype(), low);
+    EXPECT_EQ(scaled_dot_product_attention(a, half, b, {.mask = zeros({4, 4})}).dtype(), low);
+    EXPECT_EQ(lstm(leaf({3, 2, 4}), {zeros({1, 2, 5}), zeros({1, 2, 5})},
+                   {{leaf({20, 4}), leaf({20, 5}), leaf({20}), leaf({20})}})
+                  .y.dtype(),
+              low);
     EXPECT_EQ(exp(half).dtype(), DType::f32);
     EXPECT_EQ(sum(half).dtype(), DType::f32);
     EXPECT_EQ(mean(half).dtype(), DType::f32);

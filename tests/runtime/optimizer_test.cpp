@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -387,6 +388,57 @@ TEST_P(Optimizers, ClippingByNorm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Optimizers, ::testing::ValuesIn(all_backends()), backend_name);
+
+// An allocation that fails before the update leaves parameters as they were, and the step can be taken again.
+TEST(OptimizerFaults, AFailedStepHasChangedNothing) {
+  for (const bool offloaded : {false, true}) {
+    for (const DriverCall call : {DriverCall::device_allocation, DriverCall::pinned_allocation}) {
+      const auto run = [&](std::int64_t n) {
+        CheckedRuntime runtime(sim_backend());
+        bool failed = false;
+        std::vector<std::vector<float>> values;
+        {
+          std::vector<Tensor> parameters;
+          for (int i = 0; i < 3; ++i) {
+            parameters.push_back(ones({6 << 20}) * (i + 1.0));
+            parameters.back() = parameters.back().detach().set_requires_grad();
+          }
+          std::optional<DeviceGuard<cpu>> guard;
+          if (offloaded) guard.emplace();
+          AdamW adamw(parameters);
+          guard.reset();
+          sum(parameters[0] * parameters[1] * parameters[2]).backward();
+          runtime->synchronize();
+          runtime->empty_cache(gpu::device);
+          if (n > 0) runtime.gpu_faults().fail(call, n, Lasting::until_cleared);
+          try {
+            adamw.step();
+          } catch (const OutOfMemory&) {
+            failed = true;
+          }
+          runtime.gpu_faults().clear();
+          if (failed) {
+            for (std::size_t i = 0; i < 3; ++i) {
+              EXPECT_EQ(parameters[i].to_vector<float>().front(), static_cast<float>(i + 1)) << n;
+            }
+            EXPECT_TRUE(adamw.state().empty());
+            adamw.step();
+          }
+          for (const Tensor& each : parameters) values.push_back({each.to_vector<float>().back()});
+        }
+        return std::pair(failed, values);
+      };
+      const auto expected = run(0).second;
+      bool failed = true;
+      for (std::int64_t n = 1; failed && n < 50; ++n) {
+        const auto [now, values] = run(n);
+        failed = now;
+        EXPECT_EQ(values, expected) << n;
+      }
+      EXPECT_FALSE(failed);
+    }
+  }
+}
 
 class Schedules : public OnSim {
  protected:
