@@ -67,11 +67,19 @@ Extents saved_extents(const InferContext& context, std::size_t saved, std::int64
   return {shape[0], shape[1], shape[2] / units};
 }
 
+void add_state_gradient(InferContext& context, const Extents& extents, DType type) {
+  if (context.attributes.as<RecurrentAttributes>().wants_h0) {
+    context.add_output({extents.rows, extents.hidden}, type);
+  } else {
+    context.add_no_output();
+  }
+}
+
 void infer_lstm_backward(InferContext& context) {
   const auto [steps, rows, hidden] = saved_extents(context, 3, kLstmSaved);
   const DType type = context.dtype(3);
   context.add_output({steps, rows, kLstmGates * hidden}, type);
-  context.add_output({rows, hidden}, type);
+  add_state_gradient(context, {steps, rows, hidden}, type);
   context.add_output({rows, hidden}, type);
 }
 
@@ -80,7 +88,7 @@ void infer_gru_backward(InferContext& context) {
   const DType type = context.dtype(2);
   context.add_output({steps, rows, kGruGates * hidden}, type);
   context.add_output({steps, rows, kGruGates * hidden}, type);
-  context.add_output({rows, hidden}, type);
+  add_state_gradient(context, {steps, rows, hidden}, type);
 }
 
 // The product of each step.
@@ -115,7 +123,8 @@ Tensor weight_gradient(const Tensor& dproducts, const Tensor& y, const Tensor& h
 
 void gradient_lstm(GradientContext& context) {
   const Where where = context.where();
-  const auto& attributes = context.attributes<RecurrentAttributes>();
+  RecurrentAttributes attributes = context.attributes<RecurrentAttributes>();
+  attributes.wants_h0 = context.needs(2);
   const Tensor none;
   const Tensor& h0 = context.has_input(2) ? context.input(2) : none;
   const Tensor& c0 = context.has_input(3) ? context.input(3) : none;
@@ -130,7 +139,8 @@ void gradient_lstm(GradientContext& context) {
 
 void gradient_gru(GradientContext& context) {
   const Where where = context.where();
-  const auto& attributes = context.attributes<RecurrentAttributes>();
+  RecurrentAttributes attributes = context.attributes<RecurrentAttributes>();
+  attributes.wants_h0 = context.needs(3);
   const Tensor none;
   const Tensor& h0 = context.has_input(3) ? context.input(3) : none;
   const Tensor* inputs[] = {&context.dy(0),    &context.dy(1),     &context.output(2),

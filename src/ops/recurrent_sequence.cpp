@@ -15,6 +15,7 @@ namespace {
 struct Family {
   std::string_view op;  // for messages
   std::int64_t gates;
+  bool cell = false;
 };
 
 struct Direction {
@@ -69,12 +70,21 @@ Direction run_direction(const Family& family, const Tensor& x, const Tensor& h, 
     ops::invoke(ops::kGruLayer, inputs, attributes, where, outputs);
     return {outputs[0], outputs[1], {}};
   }
+  // A cell's product needs no packed weights: it is a linear layer's, and the step begins from zero. In 16 bits the
+  // product would be rounded.
+  const bool one_product = family.cell && h.defined() && size_of(x.dtype()) > 2;
   const bool both = weights.b_ih.defined() && weights.b_hh.defined();
   const Tensor bias = both                     ? add(weights.b_ih, weights.b_hh, where)
                       : weights.b_ih.defined() ? weights.b_ih
                                                : weights.b_hh;
-  const Tensor gates = linear(x, weights.w_ih, bias, where);
-  const Tensor* inputs[] = {&gates, &weights.w_hh, &h, &c};
+  Tensor gates = linear(x, weights.w_ih, bias, where), w_hh = weights.w_hh, before = h;
+  if (one_product) {
+    const Tensor product = linear(h, w_hh, {}, where);
+    gates = add(gates, reshape(product, gates.shape(), where), where);
+    w_hh = w_hh.detach();
+    before = {};
+  }
+  const Tensor* inputs[] = {&gates, &w_hh, &before, &c};
   Tensor outputs[4];
   ops::invoke(ops::kLstmLayer, inputs, attributes, where, outputs);
   return {outputs[0], outputs[1], outputs[2]};
@@ -163,11 +173,11 @@ LstmState run_cell(const Family& family, const Tensor& x, const LstmState& state
 }  // namespace
 
 LstmState lstm_cell(const Tensor& x, const LstmState& state, const RecurrentWeights& weights, Where where) {
-  return run_cell({"lstm_cell", 4}, x, state, weights, where);
+  return run_cell({"lstm_cell", 4, true}, x, state, weights, where);
 }
 
 Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights, Where where) {
-  return run_cell({"gru_cell", 3}, x, {h, {}}, weights, where).h;
+  return run_cell({"gru_cell", 3, true}, x, {h, {}}, weights, where).h;
 }
 
 LstmResult lstm(const Tensor& x, const LstmState& state, const std::vector<RecurrentWeights>& weights,

@@ -121,7 +121,8 @@ void run_forward(const Layer& layer, const ForwardViews& views) {
              other = arrays.add(wide ? 0 : state), c = arrays.add(lstm ? state : 0),
              bias = arrays.add(views.bias.given ? layer.gates() * layer.hidden : 0);
   arrays.allocate();
-  if (layer.steps > 0) pack_weights(layer, layer.loops.pack_forward, views.w_hh, arrays[weights]);
+  const bool has_products = layer.steps > 1 || (layer.steps == 1 && views.h0.given);
+  if (has_products) pack_weights(layer, layer.loops.pack_forward, views.w_hh, arrays[weights]);
   widen_or_clear(layer, views.h0, arrays[initial]);
   if (lstm) widen_or_clear(layer, views.c0, arrays[c]);
   if (views.bias.given) widen_bias(layer, views.bias, arrays[bias]);
@@ -129,6 +130,7 @@ void run_forward(const Layer& layer, const ForwardViews& views) {
                      .weights = arrays[weights],
                      .bias = views.bias.given ? arrays[bias] : nullptr,
                      .h_before = arrays[initial],
+                     .from_zero = !views.h0.given,
                      .c = lstm ? arrays[c] : nullptr};
   void* next = arrays[other];
   for (std::int64_t i = 0; i < layer.steps; ++i) {
@@ -140,6 +142,7 @@ void run_forward(const Layer& layer, const ForwardViews& views) {
     run_step(layer, layer.loops.forward[static_cast<std::size_t>(layer.kind)], step);
     next = const_cast<void*>(step.h_before);
     step.h_before = step.h_after;
+    step.from_zero = false;
   }
   layer.loops.narrow(step.h_before, state, views.h.as<std::byte>());
   if (lstm) layer.loops.narrow(arrays[c], state, views.c.as<std::byte>());
@@ -176,7 +179,8 @@ void run_backward(const Layer& layer, const BackwardViews& views) {
              products = arrays.add(wide ? 0 : layer.gates() * state),
              other = arrays.add(wide ? 0 : layer.gates() * state);
   arrays.allocate();
-  if (layer.steps > 0) pack_weights(layer, layer.loops.pack_backward, views.w_hh, arrays[weights]);
+  const bool has_products = layer.steps > 1 || (layer.steps == 1 && views.dh0.given);
+  if (has_products) pack_weights(layer, layer.loops.pack_backward, views.w_hh, arrays[weights]);
   widen_or_clear(layer, views.dh, arrays[dh]);
   if (lstm) widen_or_clear(layer, views.dc, arrays[dc]);
   RecurrentStep step{.hidden = layer.hidden, .weights = arrays[weights], .dh = arrays[dh], .dc = arrays[dc]};
@@ -193,9 +197,11 @@ void run_backward(const Layer& layer, const BackwardViews& views) {
     step.later_products = step.products;
     if (lstm) step.dh = nullptr;
   }
-  step.dy = nullptr;
-  step.y = views.dh0.as<std::byte>();
-  run_step(layer, layer.loops.finish[kind], step);
+  if (views.dh0.given) {
+    step.dy = nullptr;
+    step.y = views.dh0.as<std::byte>();
+    run_step(layer, layer.loops.finish[kind], step);
+  }
   if (lstm) layer.loops.narrow(arrays[dc], state, views.dc0.as<std::byte>());
 }
 

@@ -29,6 +29,7 @@ struct RecurrentStep {
   // forward
   const std::byte* gates = nullptr;  // T [N, G H]
   const void* h_before = nullptr;    // C [N, H]
+  bool from_zero = false;            // h_before is zero
   std::byte* y = nullptr;            // T [N, H]
   void* h_after = nullptr;           // C [N, H]
   void* c = nullptr;                 // LSTM: C [N, H], updated

@@ -50,6 +50,10 @@ struct Recurrent {
 
   template <std::int64_t kGates>
   static void products(const RecurrentStep& step, std::int64_t block, std::int64_t first, std::int64_t count, C* to) {
+    if (step.from_zero) {
+      std::fill_n(to, count * kGates * kWidth, C(0));
+      return;
+    }
     const std::int64_t hidden = step.hidden;
     const C* const weights = static_cast<const C*>(step.weights) + block * kGates * hidden * kWidth;
     multiply_tile<Store::overwrite>(count, kGates * kWidth, hidden,
