@@ -80,6 +80,24 @@ TEST_P(Attention, DoesNotDependOnThreads) {
   EXPECT_EQ(run(), many);
 }
 
+TEST_P(Attention, KeepsNoScores) {
+  constexpr std::int64_t kLength = 1024;
+  Random random(4);
+  const Device device = runtime_->default_device();
+  const Tensor x = leaf({2, kLength, 32}, random, DType::f32);
+  const Tensor q = x * 1.0;
+  runtime_->synchronize();
+  runtime_->reset_peak_memory(device);
+  const Tensor y = scaled_dot_product_attention(q, q, q, {.causal = true, .dropout = 0.1});
+  const std::int64_t result = y.numel() * size_of(DType::f32), scores = 2 * kLength * kLength * size_of(DType::f32);
+  const auto used = [&] { return runtime_->memory_stats(device).peak_allocated.count; };
+  EXPECT_LE(used(), 6 * result);
+  y.backward(ones(y.shape()));
+  runtime_->synchronize();
+  EXPECT_LE(used(), 20 * result);
+  EXPECT_LT(20 * result, scores);
+}
+
 TEST_P(Attention, LargeScoresDoNotOverflow) {
   const Tensor q = full({1, 2, 1}, 300), k = from_vector<float>({-300, 300, 299}, {1, 3, 1});
   const Tensor v = from_vector<float>({1, 2, 3}, {1, 3, 1});
