@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <sstream>
 
+#include <ferry/activations.h>
 #include <ferry/attention.h>
 #include <ferry/autocast.h>
 #include <ferry/checkpoint.h>
 #include <ferry/convolution.h>
+#include <ferry/losses.h>
 #include <ferry/nn.h>
 #include <ferry/no_grad.h>
+#include <ferry/normalization.h>
 #include <ferry/ops.h>
 #include <ferry/optim.h>
 #include <ferry/profiler.h>
@@ -55,6 +58,9 @@ TEST_P(Autocasting, EachClassOfOpsGetsItsType) {
                   .y.dtype(),
               low);
     EXPECT_EQ(exp(half).dtype(), DType::f32);
+    EXPECT_EQ(softmax(half, -1).dtype(), DType::f32);
+    EXPECT_EQ(log_softmax(half, -1).dtype(), DType::f32);
+    EXPECT_EQ(cross_entropy(matmul(a, b), zeros({4}, DType::i64)).dtype(), DType::f32);
     EXPECT_EQ(sum(half).dtype(), DType::f32);
     EXPECT_EQ(mean(half).dtype(), DType::f32);
     EXPECT_EQ(square_error(half, half).dtype(), DType::f32);
@@ -70,6 +76,7 @@ TEST_P(Autocasting, EachClassOfOpsGetsItsType) {
     EXPECT_EQ(target.dtype(), DType::bf16);
     EXPECT_EQ(matmul(leaf({2, 2}, DType::f64), leaf({2, 2}, DType::f64)).dtype(), DType::f64);
     EXPECT_EQ(arange(0, 4).dtype(), DType::i64);
+    EXPECT_EQ(layer_norm(uniform({4, 2}, 0, 1, low), {2}, leaf({2}), leaf({2})).dtype(), low);
     EXPECT_EQ(batch_norm(uniform({4, 2}, 0, 1, low), leaf({2}), leaf({2}), {}, {}).dtype(), low);
   }
   EXPECT_EQ(matmul(a, b).dtype(), DType::f32);
