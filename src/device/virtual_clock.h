@@ -1,5 +1,5 @@
 // The host's clock of a program that runs with a simulated GPU: it moves only when work is modelled, so that every run
-// prints the same times. Each host thread has its own time; a thread starts at zero.
+// prints the same times. Each host thread has its own time, and starts at the latest that any had reached by then.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once

@@ -25,7 +25,7 @@ TEST(VirtualClock, AdvanceToNeverMovesBack) {
   EXPECT_EQ(clock.now(), 9us);
 }
 
-TEST(VirtualClock, EachThreadHasItsOwnTime) {
+TEST(VirtualClock, AThreadStartsAtTheLatestTimeAndThenHasItsOwn) {
   VirtualClock clock;
   clock.advance(5us);
   for (int i = 0; i < 3; ++i) {
@@ -35,10 +35,18 @@ TEST(VirtualClock, EachThreadHasItsOwnTime) {
       clock.advance(1us);
       end = clock.now();
     }).join();
-    EXPECT_EQ(begin, 0ns) << "a new thread starts at zero even where the system reuses a thread id";
-    EXPECT_EQ(end, 1us);
+    EXPECT_EQ(begin, 5us + i * 1us) << "a new thread has no time of an old one, even where the system reuses its id";
+    EXPECT_EQ(end, begin + 1us);
   }
   EXPECT_EQ(clock.now(), 5us);
+}
+
+TEST(VirtualClock, AThreadKeepsItsTimeWhenOthersGoAhead) {
+  VirtualClock clock, other;
+  clock.advance(1us);
+  std::thread([&] { clock.advance_to(9us); }).join();
+  other.advance(1us);  // the lookup of another clock in between
+  EXPECT_EQ(clock.now(), 1us);
 }
 
 TEST(VirtualClock, ClocksDoNotShareTime) {
