@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,6 +19,7 @@ constexpr std::size_t kMostAdvice = 3;
 struct Candidate {
   Change change{};
   Outcome outcome{};
+  Prediction prediction{};  // of those found
 
   bool better_than(const Candidate& other) const {
     if (outcome.net() != other.outcome.net()) return outcome.net() > other.outcome.net();
@@ -26,10 +28,16 @@ struct Candidate {
   bool helps() const { return outcome.fits && outcome.hotspot_removed > 0 && outcome.net() > Nanoseconds(0); }
 };
 
-Change with(Change change, GroupIndex group) {
-  change.groups.insert(std::ranges::lower_bound(change.groups, group), group);
+Change with(Change change, const std::vector<GroupIndex>& groups) {
+  for (const GroupIndex group : groups) {
+    const auto place = std::ranges::lower_bound(change.groups, group);
+    if (place == change.groups.end() || *place != group) change.groups.insert(place, group);
+  }
   return change;
 }
+
+// A reader sees ops and lines.
+using Lines = std::set<std::pair<trace::StringIndex, trace::SiteIndex>>;
 
 class Search {
  public:
@@ -40,14 +48,21 @@ class Search {
     const Device gpu = hotspot_.from.is_gpu() ? hotspot_.from : hotspot_.to;
     for (const GroupIndex seed : replay_.groups_around(hotspot_)) {
       const Device other = replay_.groups()[static_cast<std::size_t>(seed)].device.is_cpu() ? gpu : cpu::device;
-      if (replay_.can_move(seed, other)) grow(seed, other);
+      if (!replay_.can_move(seed, other)) continue;
+      for (const std::vector<GroupIndex>& start : choices(seed, other)) grow(start, other);
     }
-    std::ranges::stable_sort(found_, [](const Candidate& a, const Candidate& b) { return a.better_than(b); });
+    for (Candidate& candidate : found_) candidate.prediction = replay_.predict(candidate.outcome);
+    std::erase_if(found_, [](const Candidate& candidate) { return candidate.prediction.saved <= Nanoseconds(0); });
+    std::ranges::stable_sort(found_, [](const Candidate& a, const Candidate& b) {
+      if (a.prediction.saved != b.prediction.saved) return a.prediction.saved > b.prediction.saved;
+      return a.change.groups.size() < b.change.groups.size();
+    });
     std::vector<Candidate> best;
     for (Candidate& candidate : found_) {
       const bool dominated = std::ranges::any_of(best, [&](const Candidate& known) {
         return known.change.device == candidate.change.device &&
-               std::ranges::includes(candidate.change.groups, known.change.groups);
+               (std::ranges::includes(candidate.change.groups, known.change.groups) ||
+                lines_of(candidate) == lines_of(known));
       });
       if (!dominated && best.size() < kMostAdvice) best.push_back(std::move(candidate));
     }
@@ -60,28 +75,49 @@ class Search {
     return {std::move(change), std::move(outcome)};
   }
 
+  Lines lines_of(const Candidate& candidate) const {
+    Lines lines;
+    for (const GroupIndex index : candidate.change.groups) {
+      const Group& group = replay_.groups()[static_cast<std::size_t>(index)];
+      lines.emplace(group.op, group.site);
+    }
+    return lines;
+  }
+
+  // What may be moved for a group: itself, or all that a guard at its line moves.
+  std::vector<std::vector<GroupIndex>> choices(GroupIndex group, Device device) const {
+    std::vector<GroupIndex> line = replay_.siblings(group);
+    const bool whole = line.size() > 1 && std::ranges::all_of(line, [&](GroupIndex other) {
+                         return other == group || replay_.can_move(other, device);
+                       });
+    if (whole) return {{group}, std::move(line)};
+    return {{group}};
+  }
+
   // Adds the neighbour that helps most, again and again: the first op of a chain often moves the copy to its other end
   // without saving anything, so that a step may be worse than the one before.
-  void grow(GroupIndex seed, Device device) {
-    Candidate current = evaluated({device, {seed}}), best = current;
+  void grow(const std::vector<GroupIndex>& start, Device device) {
+    Candidate current = evaluated(with({device, {}}, start)), best = current;
     std::set<GroupIndex> border;
-    GroupIndex last = seed;
-    while (current.change.groups.size() < kLongestChain) {
-      for (const GroupIndex next : replay_.neighbours(last)) {
-        if (replay_.can_move(next, device) && !std::ranges::binary_search(current.change.groups, next))
-          border.insert(next);
+    std::vector<GroupIndex> last = start;
+    while (lines_of(current).size() < kLongestChain) {
+      for (const GroupIndex group : last) {
+        for (const GroupIndex next : replay_.neighbours(group)) {
+          if (replay_.can_move(next, device)) border.insert(next);
+        }
       }
+      for (const GroupIndex group : current.change.groups) border.erase(group);
       if (border.empty()) break;
-      Candidate step = evaluated(with(current.change, *border.begin()));
-      last = *border.begin();
-      for (auto next = std::next(border.begin()); next != border.end(); ++next) {
-        Candidate option = evaluated(with(current.change, *next));
-        if (!option.better_than(step)) continue;
-        step = std::move(option);
-        last = *next;
+      std::optional<Candidate> step;
+      for (const GroupIndex next : border) {
+        for (const std::vector<GroupIndex>& groups : choices(next, device)) {
+          Candidate option = evaluated(with(current.change, groups));
+          if (step && !option.better_than(*step)) continue;
+          step = std::move(option);
+          last = groups;
+        }
       }
-      border.erase(last);
-      current = std::move(step);
+      current = std::move(*step);
       if (current.outcome.fits && current.better_than(best)) best = current;
     }
     keep(trimmed(std::move(best)));
@@ -119,16 +155,44 @@ std::string label(Device device, bool indexed) {
   return device.is_cpu() ? "CPU" : indexed ? fmt::format("GPU:{}", static_cast<int>(device.index)) : "GPU";
 }
 
-// "slice (main.cpp:31)"; with the module path where the line runs this op in several modules.
-std::string group_text(const trace::Trace& trace, const Replay& replay, const Group& group) {
-  std::string text = trace.string(group.op);
-  const auto same = std::ranges::count_if(replay.groups(), [&](const Group& other) {
-    return other.movable && other.op == group.op && other.site == group.site;
+// The groups of one op at one line, as a reader names them: "slice (main.cpp:31)"; with the module paths where only
+// some of those that run there move: "conv2d in layer1.conv and layer2.conv (main.cpp:40)".
+std::string line_text(const trace::Trace& trace, const Replay& replay, const std::vector<const Group*>& groups) {
+  const Group& first = *groups.front();
+  std::string text = trace.string(first.op);
+  const auto all = std::ranges::count_if(replay.groups(), [&](const Group& other) {
+    return other.movable && other.op == first.op && other.site == first.site;
   });
-  if (same > 1 && group.scope >= 0) text += " in " + trace.string(group.scope);
-  if (group.site < 0) return text;
-  const trace::Site& site = trace.sites[static_cast<std::size_t>(group.site)];
+  if (all > static_cast<std::ptrdiff_t>(groups.size())) {
+    std::string_view separator = " in ";
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i]->scope < 0) continue;
+      text += fmt::format("{}{}", separator, trace.string(groups[i]->scope));
+      separator = i + 2 == groups.size() ? " and " : ", ";
+    }
+  }
+  if (first.site < 0) return text;
+  const trace::Site& site = trace.sites[static_cast<std::size_t>(first.site)];
   return fmt::format("{} ({}:{})", text, site.file.substr(site.file.find_last_of("/\\") + 1), site.line);
+}
+
+// Lines in program order, each with its groups.
+std::vector<std::vector<const Group*>> by_line(const Replay& replay, const Change& change) {
+  std::vector<const Group*> groups;
+  for (const GroupIndex index : change.groups) groups.push_back(&replay.groups()[static_cast<std::size_t>(index)]);
+  std::ranges::sort(groups, {}, [](const Group* group) { return group->ops.front(); });
+  std::vector<std::vector<const Group*>> lines;
+  for (const Group* group : groups) {
+    const auto same = std::ranges::find_if(lines, [&](const std::vector<const Group*>& line) {
+      return line.front()->op == group->op && line.front()->site == group->site;
+    });
+    if (same == lines.end()) {
+      lines.push_back({group});
+    } else {
+      same->push_back(group);
+    }
+  }
+  return lines;
 }
 
 std::string scope_text(Device device) {
@@ -169,28 +233,27 @@ std::int64_t calls_of(const Counts& counts) {
 }
 
 trace::Advice advice_of(const trace::Trace& trace, const Replay& replay, const Candidate& candidate) {
-  std::vector<const Group*> groups;
-  for (const GroupIndex index : candidate.change.groups)
-    groups.push_back(&replay.groups()[static_cast<std::size_t>(index)]);
-  std::ranges::sort(groups, {}, [](const Group* group) { return group->ops.front(); });
-
+  const std::vector<std::vector<const Group*>> lines = by_line(replay, candidate.change);
   const Outcome& outcome = candidate.outcome;
+  const Prediction& prediction = candidate.prediction;
   trace::Advice advice{.device = candidate.change.device,
                        .copies_removed = calls_of(outcome.removed),
                        .copies_added = calls_of(outcome.added),
-                       .blocked_saved = outcome.blocked_saved,
-                       .compute_added = outcome.compute_added};
+                       .blocked_saved = prediction.saved + prediction.host_added,
+                       .compute_added = prediction.host_added};
   std::string what;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    advice.sites.push_back(groups[i]->site);
-    advice.ops.push_back(groups[i]->op);
-    what += (i == 0 ? "" : i + 1 == groups.size() ? " and " : ", ") + group_text(trace, replay, *groups[i]);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    advice.sites.push_back(lines[i].front()->site);
+    advice.ops.push_back(lines[i].front()->op);
+    what += (i == 0 ? "" : i + 1 == lines.size() ? " and " : ", ") + line_text(trace, replay, lines[i]);
   }
-  advice.text = fmt::format("put {} into {}: removes {}, adds {}, saves {} of blocked host time", what,
+  advice.text = fmt::format("put {} into {}: removes {}, adds {}, saves {} of the total time", what,
                             scope_text(advice.device), copies_text(trace, outcome.removed),
-                            copies_text(trace, outcome.added), milliseconds(outcome.blocked_saved));
-  if (outcome.compute_added > Nanoseconds(0)) {
-    advice.text += fmt::format(" for {} more computation", milliseconds(outcome.compute_added));
+                            copies_text(trace, outcome.added), milliseconds(prediction.saved));
+  if (prediction.host_added > Nanoseconds(0)) {
+    advice.text +=
+        fmt::format(": {} less copying and waiting, {} more computation on the {}", milliseconds(advice.blocked_saved),
+                    milliseconds(advice.compute_added), advice.device.is_cpu() ? "CPU" : "host");
   }
   return advice;
 }

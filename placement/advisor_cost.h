@@ -9,15 +9,18 @@
 
 namespace ferry::placement {
 
-// Host time blocked by an implicit copy. Transfers are fitted as latency + size × rate over the blocking copies of the
-// same direction; draining is their mean. A direction never measured is taken as the other one, and without any as
-// 10 us + 6 GB/s, a pageable copy over PCIe 3.0 x16.
+// Host time of a copy. Transfers are fitted as latency + size × rate over the blocking copies of the same direction;
+// draining is their mean. A direction never measured is taken as the other one, and without any as 10 us + 6 GB/s, a
+// pageable copy over PCIe 3.0 x16. Enqueuing a copy that does not block takes the median of those measured, without
+// any as long as launching a kernel.
 class CopyCost {
  public:
   explicit CopyCost(const trace::Trace& trace);
 
-  // Zero for a copy that does not block: host→device in staged mode.
-  Nanoseconds blocked(Device from, Device to, Bytes size) const;
+  // Waiting and copying; enqueuing for a copy that does not block: host→device in staged mode.
+  Nanoseconds host_time(Device from, Device to, Bytes size) const;
+  Nanoseconds issue(Device from, Device to) const { return blocks(from, to) ? Nanoseconds(0) : issue_; }
+  Nanoseconds transfer(Device from, Device to, Bytes size) const;
   bool blocks(Device from, Device to) const { return synchronous_ || (from.is_gpu() && to.is_cpu()); }
 
  private:
@@ -26,6 +29,7 @@ class CopyCost {
     double drain = 0;                             // ns
   };
   bool synchronous_;
+  Nanoseconds issue_{5'000};
   Line to_device_, to_host_;
 };
 
@@ -36,21 +40,35 @@ class OpCost {
  public:
   explicit OpCost(const trace::Trace& trace);
 
-  Nanoseconds measured(trace::OpIndex op) const { return measured_[static_cast<std::size_t>(op)]; }
+  // Host and device time together.
+  Nanoseconds measured(trace::OpIndex op) const { return measured_host(op) + measured_device(op); }
   Nanoseconds on(trace::OpIndex op, Device device) const;
+
+  Nanoseconds measured_host(trace::OpIndex op) const { return host_[static_cast<std::size_t>(op)]; }
+  Nanoseconds measured_device(trace::OpIndex op) const { return device_[static_cast<std::size_t>(op)]; }
+  // True where the trace shows no call of this op on that kind of device. Such an op is not taken to get faster there:
+  // that would be no measured argument.
+  bool is_estimate(trace::OpIndex op, Device device) const;
+  Nanoseconds host_on(trace::OpIndex op, Device device) const;
+  Nanoseconds device_on(trace::OpIndex op, Device device) const;
 
  private:
   struct Rate {
     double flops_per_ns, bytes_per_ns, fixed;
   };
   struct SameOp {
-    double time = 0, bytes = 0;
+    double host = 0, device = 0, bytes = 0;
     std::int64_t calls = 0;
+    double time() const { return host + device; }
   };
+  const SameOp* same_op(const trace::OpRecord& op, DeviceType type) const;
+  // Mean of the measured calls of the same op, scaled to this one's bytes.
+  static Nanoseconds scaled(const trace::OpRecord& op, const SameOp& same, double sum);
   void fit(DeviceType type, Rate& rate) const;
 
   const trace::Trace& trace_;
-  std::vector<Nanoseconds> measured_;
+  std::vector<Nanoseconds> host_, device_;
+  Nanoseconds launch_{5'000};  // host time of a kernel's launch, the least measured
   std::map<std::pair<trace::StringIndex, DeviceType>, SameOp> same_op_;
   Rate cpu_{20, 5, 2'000}, gpu_{1'000, 100, 10'000};
 };

@@ -19,7 +19,8 @@ Device lowest(std::uint64_t devices) {
 
 }  // namespace
 
-Replay::Replay(const trace::Trace& trace) : trace_(trace), copy_cost_(trace), op_cost_(trace) {
+Replay::Replay(const trace::Trace& trace)
+    : trace_(trace), copy_cost_(trace), op_cost_(trace), timeline_(trace, copy_cost_, op_cost_) {
   make_groups();
   make_uses();
   match_copies();
@@ -200,14 +201,17 @@ void Replay::compare(trace::TensorIndex tensor, const Change& change, const trac
       ++count.calls;
       if (copy.synchronous) ++count.blocking;
       if (in_hotspot(copy, hotspot)) ++outcome.hotspot_removed;
-      outcome.blocked_saved += copy.drain + copy.transfer;
+      outcome.copies_saved += copy.end - copy.begin;
+      outcome.changes.removed.push_back(uses[i].copy);
     }
     if (after[i]) {
       const auto [from, to] = *after[i];
       CopyCount& count = outcome.added[{from, to}];
       ++count.calls;
       if (copy_cost_.blocks(from, to)) ++count.blocking;
-      outcome.blocked_saved -= copy_cost_.blocked(from, to, trace_.tensors[at(tensor)].size);
+      const Bytes size = trace_.tensors[at(tensor)].size;
+      outcome.copies_saved -= copy_cost_.host_time(from, to, size);
+      outcome.changes.added.push_back({uses[i].order, from, to, size});
     }
   }
 }
@@ -253,11 +257,13 @@ bool Replay::fits(const std::vector<GroupIndex>& groups, Device device) const {
 Outcome Replay::evaluate(const Change& change, const trace::Hotspot& hotspot) const {
   const Change moved{change.device, with_followers(change)};
   Outcome outcome;
+  outcome.changes.device = change.device;
   std::vector<trace::TensorIndex> tensors;
   for (const GroupIndex group : moved.groups) {
     Nanoseconds added{};
     for (const trace::OpIndex index : groups_[at(group)].ops) {
       const trace::OpRecord& op = trace_.ops[at(index)];
+      outcome.changes.moved.push_back(index);
       added += op_cost_.on(index, change.device) - op_cost_.measured(index);
       for (const auto* arguments : {&op.inputs, &op.outputs}) {
         for (const trace::Argument& argument : *arguments) {
@@ -273,6 +279,27 @@ Outcome Replay::evaluate(const Change& change, const trace::Hotspot& hotspot) co
   for (const trace::TensorIndex tensor : tensors) compare(tensor, moved, hotspot, outcome);
   outcome.fits = outcome.fits && fits(moved.groups, change.device);
   return outcome;
+}
+
+Prediction Replay::predict(const Outcome& outcome) const {
+  Prediction prediction{.saved = timeline_.saving(outcome.changes)};
+  for (const trace::OpIndex op : outcome.changes.moved)
+    prediction.host_added += op_cost_.host_on(op, outcome.changes.device) - op_cost_.measured_host(op);
+  prediction.host_added = std::max(prediction.host_added, Nanoseconds(0));
+  return prediction;
+}
+
+std::vector<GroupIndex> Replay::siblings(GroupIndex group) const {
+  std::vector<GroupIndex> same;
+  const Group& self = groups_[at(group)];
+  if (!self.movable || self.site < 0) return {group};
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const Group& other = groups_[i];
+    if (!other.movable || other.site != self.site) continue;
+    if (other.op != self.op) return {group};
+    same.push_back(static_cast<GroupIndex>(i));
+  }
+  return same;
 }
 
 std::vector<GroupIndex> Replay::groups_around(const trace::Hotspot& hotspot) const {

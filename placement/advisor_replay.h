@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "placement/advisor_cost.h"
+#include "placement/advisor_timeline.h"
 #include "src/trace/trace.h"
 
 namespace ferry::placement {
@@ -45,10 +46,18 @@ struct CopyCount {
 struct Outcome {
   std::map<std::pair<Device, Device>, CopyCount> removed{}, added{};  // implicit copies; explicit ones when added
   std::int64_t hotspot_removed = 0;                                   // of the hotspot's copies
-  Nanoseconds blocked_saved{};
-  Nanoseconds compute_added{};  // by the groups that get slower; those that get faster are no argument
-  bool fits = true;             // in the device's memory
-  Nanoseconds net() const { return blocked_saved - compute_added; }
+  // What the search goes by: host time of the copies, and time of the groups that get slower; those that get faster
+  // are no argument.
+  Nanoseconds copies_saved{}, compute_added{};
+  bool fits = true;  // in the device's memory
+  TimelineChanges changes{};
+  Nanoseconds net() const { return copies_saved - compute_added; }
+};
+
+// What a change would save of the total time, by replaying the trace with it.
+struct Prediction {
+  Nanoseconds saved{};
+  Nanoseconds host_added{};  // of it lost: host time by which the moved ops get slower
 };
 
 // Refers to the trace: it must outlive this.
@@ -59,6 +68,10 @@ class Replay {
   const std::vector<Group>& groups() const { return groups_; }
   bool can_move(GroupIndex group, Device device) const;
   Outcome evaluate(const Change& change, const trace::Hotspot& hotspot) const;
+  Prediction predict(const Outcome& outcome) const;
+  // The groups of the same op at the same line in other scopes, itself included: what one guard at that line moves. At
+  // a line with several ops, such as the call of a module, itself alone.
+  std::vector<GroupIndex> siblings(GroupIndex group) const;
 
   // Groups whose tensors or ops the hotspot's copies are about: its op, the tensors' producers and readers.
   std::vector<GroupIndex> groups_around(const trace::Hotspot& hotspot) const;
@@ -98,6 +111,7 @@ class Replay {
   const trace::Trace& trace_;
   CopyCost copy_cost_;
   OpCost op_cost_;
+  Timeline timeline_;
   std::vector<Group> groups_;
   std::vector<GroupIndex> group_of_;
   std::vector<std::vector<Use>> uses_;  // by tensor, in order of time

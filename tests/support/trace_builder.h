@@ -197,7 +197,7 @@ inline trace::Trace shape_slice_crop(const std::string& copy_mode = "synchronous
   TraceBuilder builder(copy_mode);
   const int image = builder.tensor("image", Bytes{40'000}, gpu::device);
   for (int i = 0; i < 10; ++i) {
-    const std::string n = "_" + std::to_string(i);
+    const std::string n = std::string(1, '_').append(std::to_string(i));
     const int shape = builder.tensor("shape" + n, Bytes{16});
     const int bounds = builder.tensor("slice" + n, Bytes{8});
     const int result = builder.tensor("crop" + n, Bytes{4'000});
