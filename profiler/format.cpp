@@ -59,7 +59,14 @@ std::string milliseconds(Nanoseconds time) {
 
 std::string percent(double ratio) { return fmt::format("{:.6g}%", ratio * 100); }
 
-std::string short_function(std::string_view function) {
+std::string short_percent(double ratio) { return fmt::format("{:.2f}%", ratio * 100); }
+
+std::string short_function(std::string_view name) {
+  std::string function(name);
+  for (const std::string_view unnamed : {"{anonymous}::", "(anonymous namespace)::"}) {
+    for (std::size_t at = 0; (at = function.find(unnamed, at)) != std::string::npos;)
+      function.erase(at, unnamed.size());
+  }
   int depth = 0;  // of <…>: template arguments and return types may hold spaces and parentheses
   std::size_t begin = 0, end = function.size();
   for (std::size_t i = 0; i < function.size(); ++i) {
@@ -73,7 +80,7 @@ std::string short_function(std::string_view function) {
     }
   }
   while (begin < end && (function[begin] == '*' || function[begin] == '&')) ++begin;
-  return std::string(begin < end ? function.substr(begin, end - begin) : function);
+  return begin < end ? function.substr(begin, end - begin) : function;
 }
 
 std::string site_text(const trace::Trace& trace, trace::SiteIndex index) {
@@ -99,6 +106,44 @@ std::string placement_text(const trace::Trace& trace, const trace::Hotspot& hots
     text += fmt::format(", and reads {} in host memory", tensor_text(trace, hotspot.tensor));
   }
   return text;
+}
+
+int same_change(const std::vector<trace::Hotspot>& findings, std::size_t finding, const trace::Advice& advice) {
+  for (std::size_t i = 0; i < finding; ++i) {
+    for (const trace::Advice& known : findings[i].advice) {
+      if (known.device == advice.device && known.sites == advice.sites && known.ops == advice.ops &&
+          known.text == advice.text)
+        return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+std::string advice_text(const std::vector<trace::Hotspot>& findings, std::size_t finding, const trace::Advice& advice) {
+  const int same = same_change(findings, finding, advice);
+  if (same < 0) return advice.text;
+  return fmt::format("same change as {}: {}", same + 1, advice.text.substr(0, advice.text.find(": ")));
+}
+
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  const std::size_t margin = std::min(text.find_first_not_of(' '), text.size());
+  std::string lines(margin, ' ');
+  std::size_t column = margin;
+  text.remove_prefix(margin);
+  for (bool begins = true; !text.empty(); begins = false) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (!begins && column + 1 + display_width(word) > width) {
+      lines += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (!begins) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += display_width(word);
+  }
+  return lines;
 }
 
 std::string_view sort_text(SortKey sort) {

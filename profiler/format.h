@@ -13,8 +13,11 @@ namespace ferry::profiler {
 std::string milliseconds(Nanoseconds time);
 // "14.9485%"
 std::string percent(double ratio);
+// "14.95%"
+std::string short_percent(double ratio);
 
-// The name of a function without its return type and parameters: "main", "ferry::nn::Conv2d::forward".
+// The name of a function without its return type, parameters and unnamed namespaces: "main",
+// "ferry::nn::Conv2d::forward".
 std::string short_function(std::string_view function);
 // "src/main.cpp:31 (main)"; "an unknown line" for -1.
 std::string site_text(const trace::Trace& trace, trace::SiteIndex site);
@@ -25,6 +28,15 @@ std::string counted(std::int64_t count, std::string_view singular, std::string_v
 
 // "crop ran on gpu:0, the default device, and reads slice_0 in host memory": why the copies of a hotspot went there.
 std::string placement_text(const trace::Trace& trace, const trace::Hotspot& hotspot);
+// What is said of a hotspot without advice.
+constexpr const char* kNoAdvice =
+    "Moving no recorded op would save time; tensors made before recording stay where they are.";
+// The earlier finding that proposes the same change, by its place; -1: none.
+int same_change(const std::vector<trace::Hotspot>& findings, std::size_t finding, const trace::Advice& advice);
+// The advice as one sentence: "put slice (main.cpp:31) into …: removes …", or that it is the change of another finding.
+std::string advice_text(const std::vector<trace::Hotspot>& findings, std::size_t finding, const trace::Advice& advice);
+// The text in lines of at most `width` columns, each but the first after `indent` spaces; no newline at the end.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 // Completes "Sorted by …": "total time in descending order in the same thread".
 std::string_view sort_text(SortKey sort);
 

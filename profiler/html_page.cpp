@@ -102,6 +102,10 @@ main.append(node("h1", {}, "Profiling Report"),
     tile("Framework overhead", ms(report.overhead_ns) + " ms", share(ratio(report.overhead_ns))),
     tile("GPU memory copies", report.memcpy.calls,
          `${report.memcpy.async.calls} asynchronous, ${report.memcpy.sync.calls} synchronous`)));
+const reads = report.memcpy.fetches, readsText = reads.calls ? `Explicit reads: ${reads.calls} ` +
+  `${reads.calls === 1 ? "call" : "calls"}, host blocked for ${ms(reads.blocked_ns)} ms (draining ${ms(reads.drain_ns)} ` +
+  `ms, copying ${ms(reads.transfer_ns)} ms). ` : "";
+if (reads.calls) main.lastChild.append(tile("Explicit reads", reads.calls, `host blocked for ${ms(reads.blocked_ns)} ms`));
 
 function finding(item, index) {
   const longest = Math.max(...report.findings.map(f => f.blocked_ns), 1);
@@ -114,8 +118,9 @@ function finding(item, index) {
       `${ms(item.blocked_ns)} ms (${share(ratio(item.blocked_ns))} of the total time): draining ` +
       `${ms(item.drain_ns)} ms, copying ${ms(item.transfer_ns)} ms.`),
     node("p", { class: "soft" }, item.placement + "." + (item.scope ? ` Scope: ${item.scope}.` : "")));
-  if (!item.advice.length) card.append(node("p", { class: "soft" }, "No change of placement would save host time here."));
-  item.advice.forEach((a, i) => card.append(node("p", { class: "change" }, (i ? "Or: " : "Change: ") + a.text + ".")));
+  if (!item.advice.length) card.append(node("p", { class: "soft" }, "Moving no recorded op would save time; tensors made before recording stay where they are."));
+  const text = a => a.same_as === undefined ? a.text : `same change as ${a.same_as + 1}: ${a.text.split(": ")[0]}`;
+  item.advice.forEach((a, i) => card.append(node("p", { class: "change" }, (i ? "Or: " : "Change: ") + text(a) + ".")));
   return card;
 }
 section("Findings", ...(report.findings.length ? report.findings.map(finding)
@@ -256,8 +261,12 @@ function events(list) {
 }
 const copies = [["GpuMemcpy", report.memcpy], ["GpuMemcpyAsync", report.memcpy.async], ["GpuMemcpySync", report.memcpy.sync]];
 section("GpuMemCpy Summary", table(["<Copies", "Calls", "Total", "Ratio"], copies.filter(([, c], i) => !i || c.calls)
-  .map(([name, c], i) => ({ indent: i ? 1 : 0, cells: [name, c.calls, ms(c.total_ns), share(c.ratio)] }))));
-if (report.events) section("Event Summary", events(report.events));
+  .map(([name, c], i) => ({ indent: i ? 1 : 0, cells: [name, c.calls, ms(c.total_ns), share(c.ratio)] }))),
+  node("p", { class: "soft" }, readsText + "Total = host time + device time of the copies. Both overlap: ratios to the " +
+    "total time may sum to more than 100 %."));
+const overlap = () => node("p", { class: "soft" }, "Total = CPU Time + GPU Time. Host and device overlap: ratios to the " +
+  "total time may sum to more than 100 %.");
+if (report.events) section("Event Summary", events(report.events), overlap());
 for (const thread of report.threads || []) section(`Event Summary, thread ${thread.thread}`, events(thread.events));
 if (report.memory.length) section("Memory Summary", table(
   ["<Device", "Peak allocated", "Peak reserved", "Capacity", "Copied to", "Copied from"],

@@ -57,21 +57,26 @@ json site_json(const trace::Trace& trace, trace::SiteIndex site) {
   return out;
 }
 
-json advice_json(const trace::Trace& trace, const trace::Advice& advice) {
+json advice_json(const trace::Trace& trace, const std::vector<trace::Hotspot>& findings, std::size_t finding,
+                 const trace::Advice& advice) {
   json ops = json::array(), sites = json::array();
   for (const trace::StringIndex op : advice.ops) ops.push_back(trace.string(op));
   for (const trace::SiteIndex site : advice.sites) sites.push_back(site_json(trace, site));
-  return {{"device", to_string(advice.device)},
-          {"ops", std::move(ops)},
-          {"sites", std::move(sites)},
-          {"copies_removed", advice.copies_removed},
-          {"copies_added", advice.copies_added},
-          {"blocked_saved_ns", advice.blocked_saved.count()},
-          {"compute_added_ns", advice.compute_added.count()},
-          {"text", advice.text}};
+  json out = {{"device", to_string(advice.device)},
+              {"ops", std::move(ops)},
+              {"sites", std::move(sites)},
+              {"copies_removed", advice.copies_removed},
+              {"copies_added", advice.copies_added},
+              {"blocked_saved_ns", advice.blocked_saved.count()},
+              {"compute_added_ns", advice.compute_added.count()},
+              {"saved_ns", (advice.blocked_saved - advice.compute_added).count()},
+              {"text", advice.text}};
+  if (const int same = same_change(findings, finding, advice); same >= 0) out["same_as"] = same;
+  return out;
 }
 
-json finding_json(const trace::Trace& trace, const trace::Hotspot& finding) {
+json finding_json(const trace::Trace& trace, const std::vector<trace::Hotspot>& findings, std::size_t index) {
+  const trace::Hotspot& finding = findings[index];
   json out = {{"op", trace.string(finding.op_name)},
               {"scope", trace.string(finding.scope)},
               {"variable", finding.tensor < 0 ? "" : tensor_text(trace, finding.tensor)},
@@ -85,7 +90,8 @@ json finding_json(const trace::Trace& trace, const trace::Hotspot& finding) {
               {"transfer_ns", finding.transfer.count()},
               {"advice", json::array()}};
   put_site(out, trace, finding.site);
-  for (const trace::Advice& advice : finding.advice) out["advice"].push_back(advice_json(trace, advice));
+  for (const trace::Advice& advice : finding.advice)
+    out["advice"].push_back(advice_json(trace, findings, index, advice));
   return out;
 }
 
@@ -98,7 +104,9 @@ json read_json(const trace::Trace& trace, const ExplicitRead& read) {
               {"bytes", read.size.count},
               {"from", to_string(read.from)},
               {"to", to_string(read.to)},
-              {"blocked_ns", read.blocked.count()}};
+              {"blocked_ns", read.blocked().count()},
+              {"drain_ns", read.drain.count()},
+              {"transfer_ns", read.transfer.count()}};
   put_site(out, trace, read.site);
   return out;
 }
@@ -130,6 +138,10 @@ json report_json(const trace::Trace& trace, const ReportOptions& options) {
               {"unavailable_reads", trace.unavailable_reads}};
   out["memcpy"]["async"] = memcpy_json(summary.memcpy_async, summary);
   out["memcpy"]["sync"] = memcpy_json(summary.memcpy_sync, summary);
+  out["memcpy"]["fetches"] = {{"calls", summary.fetches.calls},
+                              {"blocked_ns", summary.fetches.blocked().count()},
+                              {"drain_ns", summary.fetches.drain.count()},
+                              {"transfer_ns", summary.fetches.transfer.count()}};
   if (options.per_thread) {
     out["threads"] = json::array();
     for (const EventTable& table : summary.tables) {
@@ -139,7 +151,8 @@ json report_json(const trace::Trace& trace, const ReportOptions& options) {
     out["events"] = events_json(summary.tables.front(), summary);
   }
   for (const MemoryRow& row : summary.memory) out["memory"].push_back(memory_json(row));
-  for (const trace::Hotspot& finding : summary.findings) out["findings"].push_back(finding_json(trace, finding));
+  for (std::size_t i = 0; i < summary.findings.size(); ++i)
+    out["findings"].push_back(finding_json(trace, summary.findings, i));
   for (const ExplicitRead& read : summary.reads) out["explicit_reads"].push_back(read_json(trace, read));
   return out;
 }

@@ -35,7 +35,18 @@ std::string memcpy_text(const Summary& summary) {
   row("GpuMemcpy", summary.memcpy);
   if (summary.memcpy_async.calls > 0) row("  GpuMemcpyAsync", summary.memcpy_async);
   if (summary.memcpy_sync.calls > 0) row("  GpuMemcpySync", summary.memcpy_sync);
-  return heading("GpuMemCpy Summary") + table.render();
+  std::string text = heading("GpuMemCpy Summary") + table.render();
+  if (const ReadTotals& reads = summary.fetches; reads.calls > 0) {
+    text += fmt::format("Explicit reads: {}, host blocked for {} ms (draining {} ms, copying {} ms)\n",
+                        counted(reads.calls, "call", "calls"), milliseconds(reads.blocked()), milliseconds(reads.drain),
+                        milliseconds(reads.transfer));
+  }
+  if (summary.memcpy.calls > 0) {
+    text +=
+        "\nTotal = host time + device time of the copies. Both overlap: ratios to the total time may sum to more "
+        "than 100%.\n";
+  }
+  return text;
 }
 
 std::string events_text(const Summary& summary, const EventTable& events) {
@@ -76,32 +87,34 @@ std::string memory_text(const Summary& summary) {
   return heading("Memory Summary") + table.render();
 }
 
-std::string finding_text(const trace::Trace& trace, const Summary& summary, const trace::Hotspot& finding, int number) {
+constexpr std::size_t kWidth = 110;
+
+std::string finding_text(const trace::Trace& trace, const Summary& summary, std::size_t index) {
+  const trace::Hotspot& finding = summary.findings[index];
   const std::string op = trace.string(finding.op_name);
   const std::string from = device_label(trace, finding.from), to = device_label(trace, finding.to);
-  std::string text = fmt::format("{}. {} at {}\n", number, op, site_text(trace, finding.site));
+  std::string text = fmt::format("{}. {} at {}\n", index + 1, op, site_text(trace, finding.site));
   if (finding.scope >= 0) text += fmt::format("   Scope: {}\n", trace.string(finding.scope));
   text +=
       fmt::format("   {} {}->{} of {}, {} in all\n", counted(finding.calls, "synchronous copy", "synchronous copies"),
                   from, to, tensor_text(trace, finding.tensor), to_string(finding.size));
   text += fmt::format("   Host blocked for {} ms ({} of the total time): draining {} ms, copying {} ms\n",
-                      milliseconds(finding.blocked), percent(summary.ratio(finding.blocked)),
+                      milliseconds(finding.blocked), short_percent(summary.ratio(finding.blocked)),
                       milliseconds(finding.drain), milliseconds(finding.transfer));
-  text += fmt::format("   {}\n", placement_text(trace, finding));
-  if (finding.advice.empty()) text += "   No change of placement would save host time here.\n";
-  for (std::size_t i = 0; i < finding.advice.size(); ++i) {
-    text += fmt::format("   {}: {}\n", i == 0 ? "Change" : "Or", finding.advice[i].text);
-  }
+  const auto line = [&](const std::string& sentence) { text += wrapped("   " + sentence, kWidth, 3) + '\n'; };
+  line(placement_text(trace, finding));
+  if (finding.advice.empty()) line(kNoAdvice);
+  for (std::size_t i = 0; i < finding.advice.size(); ++i)
+    line((i == 0 ? "Change: " : "Or: ") + advice_text(summary.findings, index, finding.advice[i]));
   return text;
 }
 
 std::string findings_text(const trace::Trace& trace, const Summary& summary) {
   std::string text = heading("Findings");
   if (summary.findings.empty()) text += "No implicit copy blocked the host.\n";
-  int number = 0;
-  for (const trace::Hotspot& finding : summary.findings) {
-    if (number > 0) text += '\n';
-    text += finding_text(trace, summary, finding, ++number);
+  for (std::size_t i = 0; i < summary.findings.size(); ++i) {
+    if (i > 0) text += '\n';
+    text += finding_text(trace, summary, i);
   }
   return text;
 }
@@ -114,7 +127,7 @@ std::string reads_text(const trace::Trace& trace, const Summary& summary) {
   for (const ExplicitRead& read : summary.reads) {
     table.add({trace.string(read.op), site_text(trace, read.site), tensor_text(trace, read.tensor),
                device_label(trace, read.from) + "->" + device_label(trace, read.to), std::to_string(read.calls),
-               to_string(read.size), milliseconds(read.blocked)});
+               to_string(read.size), milliseconds(read.blocked())});
   }
   if (!summary.reads.empty()) text += table.render();
   if (trace.unavailable_reads > 0) {

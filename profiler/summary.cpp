@@ -95,10 +95,22 @@ std::vector<ExplicitRead> explicit_reads(const trace::Trace& trace) {
     ExplicitRead& read = reads[entry->second];
     ++read.calls;
     read.size += copy.size;
-    read.blocked += copy.drain + copy.transfer;
+    read.drain += copy.drain;
+    read.transfer += copy.transfer;
   }
   std::ranges::stable_sort(reads, std::ranges::greater{}, &ExplicitRead::blocked);
   return reads;
+}
+
+ReadTotals totals_of(const std::vector<ExplicitRead>& reads) {
+  ReadTotals totals;
+  for (const ExplicitRead& read : reads) {
+    if (read.cause != trace::CopyCause::fetch) continue;
+    totals.calls += read.calls;
+    totals.drain += read.drain;
+    totals.transfer += read.transfer;
+  }
+  return totals;
 }
 
 std::set<std::uint32_t> threads_of(const trace::Trace& trace) {
@@ -141,6 +153,7 @@ Summary summarize(const trace::Trace& trace, const ReportOptions& options) {
   }
   summary.memory = memory_rows(trace);
   summary.reads = explicit_reads(trace);
+  summary.fetches = totals_of(summary.reads);
   summary.findings = options.findings.empty() ? find_hotspots(trace) : options.findings;
   return summary;
 }

@@ -65,7 +65,17 @@ struct ExplicitRead {
   trace::CopyCause cause = trace::CopyCause::fetch;
   std::int64_t calls = 0;
   Bytes size{};
-  Nanoseconds blocked{};
+  Nanoseconds drain{}, transfer{};
+
+  Nanoseconds blocked() const { return drain + transfer; }
+};
+
+// All values that the program read from a device.
+struct ReadTotals {
+  std::int64_t calls = 0;
+  Nanoseconds drain{}, transfer{};
+
+  Nanoseconds blocked() const { return drain + transfer; }
 };
 
 struct Summary {
@@ -76,6 +86,7 @@ struct Summary {
   std::vector<EventTable> tables{};
   std::vector<MemoryRow> memory{};
   std::vector<ExplicitRead> reads{};
+  ReadTotals fetches{};
   std::vector<trace::Hotspot> findings{};  // options.findings, else those of find_hotspots
 
   Nanoseconds overhead() const { return total - computation; }

@@ -273,6 +273,51 @@ TEST(Report, WritesNumbersWithoutExponents) {
             "ferry::nn::Conv2d::forward");
   EXPECT_EQ(short_function("std::vector<int (*)(long int)> make<T>(T) [with T = int]"), "make<T>");
   EXPECT_EQ(short_function("run"), "run");
+  EXPECT_EQ(short_function("void {anonymous}::iterate({anonymous}::SliceOn)"), "iterate");
+  EXPECT_EQ(short_function("void app::(anonymous namespace)::run(int)"), "app::run");
+  EXPECT_EQ(short_percent(0.0422833), "4.23%");
+}
+
+TEST(Report, SaysWhatExplicitReadsCost) {
+  const trace::Trace trace = shape_slice_crop();
+  const json reads = report_json(trace, {})["memcpy"]["fetches"];
+  EXPECT_EQ(reads["calls"], 10);
+  EXPECT_EQ(reads["blocked_ns"].get<std::int64_t>(),
+            reads["drain_ns"].get<std::int64_t>() + reads["transfer_ns"].get<std::int64_t>());
+  EXPECT_EQ(reads["transfer_ns"], 10 * 10'400);
+  EXPECT_THAT(report_text(trace, {}), HasSubstr("\nExplicit reads: 10 calls, host blocked for "));
+}
+
+TEST(Report, SaysOfARepeatedChangeWhereItStands) {
+  const trace::Trace trace = shape_slice_crop();
+  std::vector<trace::Hotspot> findings = find_hotspots(trace);
+  ASSERT_EQ(findings.size(), 2u);
+  const trace::Advice advice{.sites = {findings[1].site},
+                             .ops = {findings[1].op_name},
+                             .blocked_saved = 5us,
+                             .compute_added = 2us,
+                             .text = "put slice (main.cpp:31) into a DeviceGuard<cpu> scope: removes 20 copies"};
+  for (trace::Hotspot& finding : findings) finding.advice.push_back(advice);
+  const std::string text = report_text(trace, {.findings = findings});
+  EXPECT_THAT(text, HasSubstr("   Change: put slice (main.cpp:31) into a DeviceGuard<cpu> scope: removes 20 copies\n"));
+  EXPECT_THAT(text, HasSubstr("   Change: same change as 1: put slice (main.cpp:31) into a DeviceGuard<cpu> scope\n"));
+  const json report = report_json(trace, {.findings = findings});
+  EXPECT_FALSE(report["findings"][0]["advice"][0].contains("same_as"));
+  EXPECT_EQ(report["findings"][1]["advice"][0]["same_as"], 0);
+  EXPECT_EQ(report["findings"][1]["advice"][0]["saved_ns"], 3'000);
+}
+
+TEST(Report, SaysWhatWasWeighedWhereNothingHelps) {
+  EXPECT_THAT(
+      report_text(shape_slice_crop(), {}),
+      HasSubstr("   Moving no recorded op would save time; tensors made before recording stay where they are.\n"));
+}
+
+TEST(Report, WrapsLongLines) {
+  EXPECT_EQ(wrapped("", 10, 2), "");
+  EXPECT_EQ(wrapped("one two", 10, 2), "one two");
+  EXPECT_EQ(wrapped("  one two three four", 10, 2), "  one two\n  three\n  four");
+  EXPECT_EQ(wrapped("a_word_that_is_too_long b", 10, 2), "a_word_that_is_too_long\n  b");
 }
 
 TEST(Report, AlignsColumnsWhateverTheNames) {
