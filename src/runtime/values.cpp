@@ -110,10 +110,9 @@ void Tensor::fetch(void* destination, DType expected, Where where) const {
                 name(), describe(*this), name_of(expected));
   });
   RuntimeCore& core = core_of(*this);
-  if (!core.options().values) {
+  const bool values = core.options().values;
+  if (!values) {
     if (profiler::Recorder* recorder = core.recorder()) recorder->count_unavailable_read();
-    std::memset(destination, 0, static_cast<std::size_t>(nbytes().count));
-    return;
   }
   if (numel() == 0) return;
   try {
@@ -124,7 +123,12 @@ void Tensor::fetch(void* destination, DType expected, Where where) const {
       source = ops::copy_dense(*this, dtype(), where);
     }
     const CopyReason reason{"fetch", where, trace::CopyCause::fetch};
+    // Without values too: the program waits for the copy all the same.
     const Replica& replica = bring(core, *source.impl(), cpu::device, reason);
+    if (!values) {
+      std::memset(destination, 0, static_cast<std::size_t>(nbytes().count));
+      return;
+    }
     check_host_read(core, replica, reason);
     gather(*source.impl(), static_cast<const std::byte*>(replica.allocation.data),
            static_cast<std::byte*>(destination));

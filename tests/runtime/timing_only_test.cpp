@@ -69,6 +69,28 @@ TEST(TimingOnly, MemoryAndTimeAreThoseOfARunWithValues) {
   EXPECT_GT(without.time, Nanoseconds{});
 }
 
+// Reading a value costs the copy and the wait, with values or without.
+TEST(TimingOnly, ReadingAValueTakesTheSameTime) {
+  const auto time_of = [](const Backend& backend) {
+    CheckedRuntime runtime(backend);
+    Profiler profiler;
+    Tensor x = uniform({256, 256}, -1, 1);
+    for (int i = 0; i < 3; ++i) {
+      x = matmul(x, x);
+      sum(x).item();
+      (x * 2.0).to_vector<float>();
+      slice(x, {0}, {0}, {1}).to_vector<float>();
+      const DeviceGuard<cpu> guard;
+      x = x + 1.0;
+      x.to_vector<float>();
+    }
+    const std::string report = profiler.report();
+    EXPECT_THAT(report, HasSubstr("fetch"));
+    return std::pair(runtime->now(), report.substr(0, report.find("Memory Summary")));
+  };
+  EXPECT_EQ(time_of(sim_backend()), time_of(timing_only_backend()));
+}
+
 TEST(TimingOnly, ALargeTableTouchesNoMemory) {
   Backend backend = timing_only_backend();
   backend.options.device_memory = kGiB * 11;
