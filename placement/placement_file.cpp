@@ -37,6 +37,7 @@ PlacementRule parse_rule(const json& entry, const std::string& where) {
     FERRY_CHECK(known, ParseError, "{}: unknown field '{}'; known: site, scope, op, device", where, field);
   }
   PlacementRule rule;
+  rule.text = entry.dump();
   parse_site(text_field(entry, "site", where), where, rule);
   rule.scope = text_field(entry, "scope", where);
   rule.op = text_field(entry, "op", where);
@@ -70,23 +71,57 @@ PlacementRules PlacementRules::load(const std::string& path) {
   FERRY_CHECK(document.is_object() && document.contains("rules") && document["rules"].is_array(), ParseError,
               "placement file '{}': needs an array 'rules'", path);
   PlacementRules rules;
+  rules.path_ = path;
   for (const json& entry : document["rules"]) {
-    rules.rules_.push_back(parse_rule(entry, fmt::format("placement file '{}', rule {}", path, rules.rules_.size())));
+    rules.rules_.push_back(parse_rule(entry, rules.name_of_rule(rules.rules_.size())));
   }
+  rules.applied_ = std::make_unique<std::atomic<bool>[]>(rules.rules_.size());
   return rules;
+}
+
+std::string PlacementRules::name_of_rule(std::size_t index) const {
+  return fmt::format("placement file '{}', rule {}", path_, index);
+}
+
+void PlacementRules::require_devices(int gpus, std::string_view devices) const {
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    const Device device = rules_[i].device;
+    FERRY_CHECK(device.is_cpu() || device.index < gpus, InvalidArgument, "{}: there is no {} ({})", name_of_rule(i),
+                to_string(device), devices);
+  }
+}
+
+std::vector<std::string> PlacementRules::unused() const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    if (applied_[i].load(std::memory_order_relaxed)) continue;
+    lines.push_back(fmt::format("{} applied to no op: {}", name_of_rule(i), rules_[i].text));
+  }
+  return lines;
 }
 
 std::optional<Device> PlacementRules::match(std::string_view op, std::string_view scope,
                                             const std::source_location& where) const {
-  for (const PlacementRule& rule : rules_) {
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    const PlacementRule& rule = rules_[i];
     const bool site = rule.file.empty() ||
                       (static_cast<int>(where.line()) == rule.line && ends_with_path(where.file_name(), rule.file));
-    if (site && (rule.scope.empty() || matches_pattern(rule.scope, scope)) &&
+    if (site && (rule.scope.empty() || matches_scope(rule.scope, scope)) &&
         (rule.op.empty() || matches_pattern(rule.op, op))) {
+      if (!applied_[i].load(std::memory_order_relaxed)) applied_[i].store(true, std::memory_order_relaxed);
       return rule.device;
     }
   }
   return std::nullopt;
+}
+
+bool matches_scope(std::string_view pattern, std::string_view path) {
+  while (!matches_pattern(pattern, path)) {
+    const std::size_t boundary = path.find_first_of("/.");
+    if (boundary == std::string_view::npos) return false;
+    path.remove_prefix(boundary + 1);
+  }
+  return true;
 }
 
 bool matches_pattern(std::string_view pattern, std::string_view text) {

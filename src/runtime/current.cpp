@@ -52,11 +52,7 @@ void set_random_state(RandomState state) { current_core()->set_random_state(stat
 
 DeviceSet current_devices() {
   const auto& core = current_core();
-  DeviceSet set{static_cast<int>(core->devices().size()) - 1, "the runtime has"};
-  for (const auto& context : core->devices()) {
-    set.description += fmt::format("{} {}", context->device.is_cpu() ? "" : ",", context->driver->info().name);
-  }
-  return set;
+  return {core->gpu_count(), core->device_names()};
 }
 
 ops::RandomStream ops::draw_random(std::int64_t count) {

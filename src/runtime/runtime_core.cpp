@@ -106,6 +106,7 @@ RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate
     devices_.push_back(make_context(device, wrapped(std::move(gpu), device), {}));
   }
   default_device_ = devices_.size() > 1 ? gpu::device : cpu::device;
+  placement_rules_.require_devices(gpu_count(), device_names());
 }
 
 RuntimeCore::~RuntimeCore() { finish(); }
@@ -118,10 +119,19 @@ void RuntimeCore::finish() noexcept {
       fmt::print(stderr, "ferry: work still queued at the end failed: {}\n", error.what());
     }
   }
+  if (finished_.exchange(true)) return;
+  for (const std::string& line : placement_rules_.unused()) fmt::print(stderr, "ferry: {}\n", line);
+}
+
+std::string RuntimeCore::device_names() const {
+  std::string names = "the runtime has";
+  for (const auto& context : devices_)
+    names += fmt::format("{} {}", context->device.is_cpu() ? "" : ",", context->driver->info().name);
+  return names;
 }
 
 void RuntimeCore::throw_no_device(Device device) const {
-  throw InvalidArgument(fmt::format("there is no {}; the runtime has {} GPUs", to_string(device), devices_.size() - 1));
+  throw InvalidArgument(fmt::format("there is no {}; {}", to_string(device), device_names()));
 }
 
 void RuntimeCore::set_recorder(profiler::Recorder* recorder) {

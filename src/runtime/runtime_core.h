@@ -65,6 +65,9 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   }
   DeviceContext& cpu() { return *devices_.front(); }
   Device default_device() const { return default_device_; }
+  int gpu_count() const { return static_cast<int>(devices_.size()) - 1; }
+  // For messages: "the runtime has cpu, sim:rtx2080ti".
+  std::string device_names() const;
   Clock& clock() { return cpu().driver->clock(); }
   OrderingChecker* checker() { return checker_.get(); }
   const placement::PlacementRules& placement_rules() const { return placement_rules_; }
@@ -87,7 +90,8 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   // True the first time it is asked for this pair.
   bool first_fallback(std::string_view op, Device device);
   void synchronize();
-  // Waits for all work; what it raises is printed, for there is nobody left to catch it.
+  // Waits for all work; what it raises is printed, for there is nobody left to catch it. The first call also prints
+  // which rules of the placement file applied to nothing.
   void finish() noexcept;
 
  private:
@@ -99,6 +103,7 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   Device default_device_;
   placement::PlacementRules placement_rules_;
   bool logs_copies_ = false;
+  std::atomic<bool> finished_{false};
   std::atomic<profiler::Recorder*> recorder_{nullptr};
   std::atomic<std::uint64_t> number_{0};
   std::mutex mutex_;  // guards the following

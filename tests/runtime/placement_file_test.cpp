@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include <ferry/device_guard.h>
 #include <ferry/ops.h>
+#include <ferry/scope.h>
 #include "tests/runtime/training_step.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -140,14 +142,47 @@ TEST_F(PlacementFile, BadFilesNameFileRuleAndField) {
   EXPECT_THAT(message_of<ParseError>([&] { CheckedRuntime runtime(folder); }), HasSubstr("cannot be read"));
 }
 
-TEST_F(PlacementFile, ADeviceThatTheRuntimeLacksIsAnError) {
-  Backend backend = with(R"({"rules": [{"op": "add", "device": "gpu:3"}]})");
-  EXPECT_THAT(message_of<InvalidArgument>([&] {
-                CheckedRuntime runtime(backend);
-                const Tensor x = from_vector<float>({1});
-                x + x;
-              }),
-              HasSubstr("gpu:3"));
+TEST_F(PlacementFile, ADeviceThatTheRuntimeLacksIsAnErrorAtOnce) {
+  Backend backend = with(R"({"rules": [{"op": "add", "device": "gpu:0"}, {"op": "no_such_op", "device": "gpu:3"}]})");
+  EXPECT_THAT(message_of<InvalidArgument>([&] { CheckedRuntime runtime(backend); }),
+              AllOf(HasSubstr(path_), HasSubstr("rule 1: there is no gpu:3"), HasSubstr("sim:rtx2080ti")));
+  backend.options.device = "cpu";
+  EXPECT_THAT(message_of<InvalidArgument>([&] { CheckedRuntime runtime(backend); }), HasSubstr("no gpu:0"));
+}
+
+TEST_F(PlacementFile, ScopesMatchFromAnyPartOfThePath) {
+  CheckedRuntime runtime(with(R"({"rules": [{"scope": "encoder*", "device": "cpu"}]})"));
+  const Tensor x = from_vector<float>({1, 2});
+  {
+    const Scope step("step");
+    EXPECT_EQ((x + x).device(), gpu::device);
+    const Scope encoder("encoder"), embedding("embedding");
+    EXPECT_EQ((x + x).device(), cpu::device);
+  }
+  const Scope encoder("encoder");
+  EXPECT_EQ((x + x).device(), cpu::device);
+  const Scope other("decoder");
+  EXPECT_EQ((x + x).device(), cpu::device);  // "encoder/decoder" begins with encoder
+}
+
+TEST_F(PlacementFile, ScopesDoNotMatchFromTheMiddleOfAPart) {
+  CheckedRuntime runtime(with(R"({"rules": [{"scope": "coder*", "device": "cpu"}]})"));
+  const Tensor x = from_vector<float>({1, 2});
+  const Scope encoder("encoder");
+  EXPECT_EQ((x + x).device(), gpu::device);
+}
+
+TEST_F(PlacementFile, RulesThatAppliedToNothingAreNamedAtTheEnd) {
+  ::testing::internal::CaptureStderr();
+  {
+    CheckedRuntime runtime(
+        with(R"({"rules": [{"op": "add", "device": "cpu"}, {"scope": "encodr*", "device": "cpu"}]})"));
+    const Tensor x = from_vector<float>({1, 2});
+    EXPECT_EQ((x + x).device(), cpu::device);
+  }
+  const std::string output = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(output, '\n'), 1) << output;
+  EXPECT_THAT(output, AllOf(HasSubstr(path_ + "', rule 1 applied to no op"), HasSubstr("encodr*")));
 }
 
 }  // namespace
