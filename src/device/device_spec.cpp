@@ -162,8 +162,10 @@ DeviceSpec load_device_spec(const std::string& name_or_path) {
   for (const BuiltinSpec& spec : builtin_specs()) {
     if (spec.name == name_or_path) return parse_spec(spec.json, name_or_path + ".json");
   }
+  std::vector<std::string> gpus = device_spec_names();
+  std::erase(gpus, "host");  // the model of the CPU
   throw InvalidArgument(fmt::format("unknown device spec '{}'; presets: {}; or give the path of a JSON file",
-                                    name_or_path, fmt::join(device_spec_names(), ", ")));
+                                    name_or_path, fmt::join(gpus, ", ")));
 }
 
 }  // namespace ferry

@@ -36,8 +36,9 @@ std::string advice(const Shortage& s, Bytes limit) {
                        to_string(missing), percent(missing, s.active));
   }
   if (s.reserved - s.active >= s.needed || s.needed + s.reserved > limit) return fragmentation(s);
-  return fmt::format("{} of the {} are not reserved here, yet none came: others hold them.",
-                     to_string(limit - s.reserved), s.limit_is);
+  return fmt::format(
+      "{} of the {} are not reserved here, but the device gave none: other programs or runtimes use them.",
+      to_string(limit - s.reserved), s.limit_is);
 }
 
 }  // namespace

@@ -93,11 +93,14 @@ class GpuFactory {
     FERRY_CHECK(cuda != nullptr, InvalidArgument, "no CUDA device: {}; use sim:{} for a simulated GPU", reason,
                 kDefaultSimulated);
     const int count = cuda->device_count(&reason);
-    FERRY_CHECK(index < count, InvalidArgument, "there is no cuda:{}; this machine has {} CUDA devices", index, count);
+    FERRY_CHECK(index < count, InvalidArgument, "there is no cuda:{}; this machine has {} CUDA device{}", index, count,
+                count == 1 ? "" : "s");
     return cuda->make_driver(index, as);
   }
 
   std::unique_ptr<Driver> make_simulated(const std::string& spec, Device as) {
+    FERRY_CHECK(spec != "host", InvalidArgument,
+                "'sim:host' is no GPU: 'host' models the CPU; `ferry devices` lists the GPUs that can be simulated");
     if (clock_ == nullptr) clock_ = std::make_shared<VirtualClock>();
     return make_sim_driver(SimOptions{.spec = load_device_spec(spec),
                                       .device = as,
