@@ -30,8 +30,22 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+trace::Trace read_trace(const std::string& path) {
+  const std::string text = read_file(path);
+  try {
+    return trace::read_json(text, path);
+  } catch (const ParseError&) {
+    if (text.find("\"ferry_trace\"") != std::string::npos) throw;
+    const bool chrome = text.find("\"traceEvents\"") != std::string::npos;
+    throw ParseError(
+        fmt::format("{} is no trace of ferry{}; save one with Profiler::write_trace or a program's option "
+                    "--profile FILE.trace",
+                    path, chrome ? " but a Chrome trace, which Perfetto opens" : ""));
+  }
+}
+
 void write_report(const Settings& settings, std::ostream& out) {
-  const trace::Trace trace = trace::read_json(read_file(settings.file), settings.file);
+  const trace::Trace trace = read_trace(settings.file);
   profiler::ReportOptions options{.sort = profiler::parse_sort_key(settings.sort),
                                   .per_thread = settings.per_thread,
                                   .findings = profiler::find_hotspots(trace)};
