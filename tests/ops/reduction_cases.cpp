@@ -23,7 +23,7 @@ void add_reduction(std::vector<OpCase>& cases, const std::string& name, Reductio
   for (const auto& [shape, axes] : shapes) {
     for (const bool keepdim : {false, true}) {
       std::string variant = to_string(shape) + (keepdim ? "keepdim" : "");
-      for (const int axis : axes) variant += "_" + std::to_string(axis);
+      for (const int axis : axes) variant.append(1, '_').append(std::to_string(axis));
       cases.push_back({name,
                        variant,
                        {{shape, 0, 4}},
