@@ -47,6 +47,11 @@ class FashionMnist(unittest.TestCase):
             del figures["images_per_second_wall"]
         self.assertEqual(first["time"], "virtual")
         self.assertEqual(first, second)
+        self.assertGreater(first["virtual_ms_per_step"], 0)
+        other = self.run_program(*training, "--device", "sim:h100", "--json", self.path("other.json"))
+        self.assertRegex(other.stdout, r"On sim:h100, virtual time: [0-9.]+ ms a step, [0-9]+ images/s; peak device")
+        with open(self.path("other.json")) as file:
+            self.assertLess(json.load(file)["virtual_ms_per_step"], first["virtual_ms_per_step"])
 
     def test_continues_after_an_interruption_as_if_there_had_been_none(self):
         training = ["--limit", "129", "--test-limit", "100", "--epochs", "10", "--batch", "64"]
@@ -66,6 +71,13 @@ class FashionMnist(unittest.TestCase):
             self.assertEqual(resumed[key], whole[key])
         other = self.run_program(*resumable, "--seed", "2", code=2)
         self.assertIn("another --seed than 2", other.stderr)
+
+    def test_says_at_once_what_cannot_be_written(self):
+        for option, name in (("--json", "absent/f.json"), ("--profile", "absent/p.trace"),
+                             ("--checkpoint", "absent/state")):
+            result = self.run_program(option, self.path(name), code=2)
+            self.assertIn(f"{name}: No such file", result.stderr)
+            self.assertEqual(result.stdout, "")
 
     def test_says_what_is_missing(self):
         result = self.run_program("--data", self.folder, code=2)

@@ -4,6 +4,7 @@
 
 #include "fashion_mnist/training.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/output_file.h"
 
 namespace fashion_mnist {
 namespace {
@@ -23,7 +24,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--checkpoint", options.checkpoint,
                  "Save the state of training to FILE after each epoch and on Ctrl-C, and continue from it where it "
                  "exists")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(program::writable_file());
   app.add_flag("--restart", options.restart, "Train from the start even if the checkpoint exists");
 }
 
@@ -39,9 +41,11 @@ int run(const Options& options, program::StepProfiler& profiler) {
   Trainer trainer(options, training, test);
   if (trainer.state().step > 0) {
     fmt::print("Continuing from {} after {} batches.\n", options.checkpoint, trainer.state().step);
+    std::fflush(stdout);
   }
   auto epochs = nlohmann::ordered_json::array();
-  const bool finished = trainer.run(profiler, [&](const EpochFigures& epoch) {
+  program::Throughput throughput(runtime, "images");
+  const bool finished = trainer.run(profiler, throughput, [&](const EpochFigures& epoch) {
     fmt::print("epoch {}: loss {:.4f}, test accuracy {:.2f} %\n", epoch.epoch, epoch.loss, 100 * epoch.accuracy);
     std::fflush(stdout);
     epochs.push_back({{"epoch", epoch.epoch}, {"loss", epoch.loss}, {"test_accuracy", epoch.accuracy}});
@@ -55,6 +59,8 @@ int run(const Options& options, program::StepProfiler& profiler) {
 
   const double accuracy = epochs.empty() ? trainer.test_accuracy() : epochs.back()["test_accuracy"].get<double>();
   fmt::print("Test accuracy: {:.2f} %\n", 100 * accuracy);
+  fmt::print("On this machine, wall time: {:.0f} images/s\n", trainer.images_per_second());
+  fmt::print("{}\n", throughput.text());
   auto json = program::runtime_figures(runtime);
   json["training_pictures"] = training.size();
   json["test_pictures"] = test.size();
@@ -63,6 +69,7 @@ int run(const Options& options, program::StepProfiler& profiler) {
   json["loss"] = trainer.state().loss;
   json["test_accuracy"] = accuracy;
   json["images_per_second_wall"] = trainer.images_per_second();
+  throughput.add_to(json);
   program::write_figures(options.common.json, json);
   return 0;
 }

@@ -67,7 +67,8 @@ void Trainer::train_step(std::span<const std::int32_t> positions) {
   ++state_.step;
 }
 
-bool Trainer::run(program::StepProfiler& profiler, const std::function<void(const EpochFigures&)>& report) {
+bool Trainer::run(program::StepProfiler& profiler, program::Throughput& throughput,
+                  const std::function<void(const EpochFigures&)>& report) {
   program::watch_for_interrupt();
   const std::int64_t first_step = state_.step;
   const auto share = [&] { return static_cast<double>(state_.step) / static_cast<double>(total_steps()); };
@@ -78,17 +79,21 @@ bool Trainer::run(program::StepProfiler& profiler, const std::function<void(cons
     {
       program::Progress progress("images", share(), images(), options_.common.quiet);
       model_.train();
+      const std::int64_t first = state_.step;
+      throughput.begin();
       while (state_.step < (epoch + 1) * steps_per_epoch()) {
         if (program::interrupted()) {
           save();
           return false;
         }
         profiler.before_step(state_.step - first_step);
-        const auto first = static_cast<std::size_t>(state_.step % steps_per_epoch() * options_.batch);
-        train_step(std::span(order).subspan(first).first(
-            std::min(static_cast<std::size_t>(options_.batch), order.size() - first)));
+        const auto begin = static_cast<std::size_t>(state_.step % steps_per_epoch() * options_.batch);
+        train_step(std::span(order).subspan(begin).first(
+            std::min(static_cast<std::size_t>(options_.batch), order.size() - begin)));
         progress.update(share(), images(), fmt::format("epoch {}  loss {:.4f}", epoch + 1, state_.loss));
       }
+      const std::int64_t before = first % steps_per_epoch() * options_.batch;
+      throughput.end(state_.step - first, static_cast<double>(training_.size() - before));
       images_per_second_ = progress.rate();
     }
     save();

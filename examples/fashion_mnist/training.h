@@ -10,6 +10,7 @@
 #include "tools/common/pictures.h"
 #include "tools/common/profiling.h"
 #include "tools/common/program.h"
+#include "tools/common/throughput.h"
 
 namespace fashion_mnist {
 
@@ -42,7 +43,8 @@ class Trainer {
 
   const TrainingState& state() const { return state_; }
   // Trains what is left; false after Ctrl-C. `report` is called at the end of each epoch.
-  bool run(program::StepProfiler& profiler, const std::function<void(const EpochFigures&)>& report);
+  bool run(program::StepProfiler& profiler, program::Throughput& throughput,
+           const std::function<void(const EpochFigures&)>& report);
   // The share of test pictures that the network names rightly.
   double test_accuracy();
   double images_per_second() const { return images_per_second_; }

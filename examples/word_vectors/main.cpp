@@ -46,6 +46,11 @@ int run(Options& options, program::StepProfiler& profiler) {
   const std::vector<Document> documents = read_documents(options.text);
   const Vocabulary vocabulary(documents, options.min_count);
   const auto saved_rows = options.restart ? std::nullopt : rows_in_checkpoint(options.checkpoint);
+  if (saved_rows && options.rows_given && options.rows != *saved_rows) {
+    throw ferry::InvalidArgument(
+        fmt::format("{} was made with --rows {}, this run has {}: use the same, or start anew with --restart",
+                    options.checkpoint, *saved_rows, options.rows));
+  }
   if (saved_rows) options.rows = *saved_rows;
   if (!saved_rows) fit_rows_to_memory(options);
   if (options.rows <= vocabulary.size()) {
@@ -56,11 +61,13 @@ int run(Options& options, program::StepProfiler& profiler) {
 
   const RowLists rows_of_words = rows_of_vocabulary(vocabulary, options.rows);
   Model model(options.rows, vocabulary.size(), options.dim);
-  const TrainingFigures figures = train(options, documents, vocabulary, rows_of_words, model, profiler);
+  program::Throughput throughput(runtime, "words");
+  const TrainingFigures figures = train(options, documents, vocabulary, rows_of_words, model, profiler, throughput);
   profiler.finish();
   const TrainingState& state = figures.state;
-  fmt::print("{} batches, {:.0f} words, {:.0f} words/s; loss of a pair: {:.4f} at first, {:.4f} now\n",
+  fmt::print("{} batches, {:.0f} words, {:.0f} words/s wall; loss of a pair: {:.4f} at first, {:.4f} now\n",
              state.position.step, figures.words, figures.words_per_second, state.first_loss, state.loss);
+  fmt::print("{}\n", throughput.text());
   if (figures.outcome == Outcome::interrupted) {
     fmt::print("Interrupted. {}\n", options.checkpoint.empty() ? "Nothing was saved: there is no --checkpoint."
                                                                : "The same command continues.");
@@ -82,6 +89,7 @@ int run(Options& options, program::StepProfiler& profiler) {
   json["steps"] = state.position.step;
   json["words_trained"] = figures.words;
   json["words_per_second_wall"] = figures.words_per_second;
+  throughput.add_to(json);
   json["loss"] = {{"first", state.first_loss}, {"last", state.loss}};
   json["neighbours"] = print_neighbours(options, model, vocabulary, vectors);
   program::write_figures(options.common.json, json);
@@ -97,5 +105,8 @@ int main(int argc, char** argv) {
   program::StepProfiler profiler;
   word_vectors::add_options(app, options);
   profiler.add_options(app);
-  return program::run_program(app, argc, argv, [&] { return word_vectors::run(options, profiler); });
+  return program::run_program(app, argc, argv, [&] {
+    options.rows_given = app.count("--rows") > 0;
+    return word_vectors::run(options, profiler);
+  });
 }

@@ -15,6 +15,7 @@ struct Options {
   std::int64_t epochs = 12;
   std::int64_t steps = 0;  // 0: as many as the epochs take
   std::int64_t dim = 150, rows = 10'000'000;
+  bool rows_given = false;  // on the command line
   std::int64_t batch = 256, negatives = 256, min_count = 5;
   int window = 5;
   double rate = 0.1, subsample = 1e-4;

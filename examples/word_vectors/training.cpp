@@ -55,7 +55,8 @@ void note_loss(TrainingState& state, double loss) {
 }  // namespace
 
 TrainingFigures train(const Options& options, std::span<const Document> documents, const Vocabulary& vocabulary,
-                      const RowLists& rows_of_words, Model& model, program::StepProfiler& profiler) {
+                      const RowLists& rows_of_words, Model& model, program::StepProfiler& profiler,
+                      program::Throughput& throughput) {
   Sampler sampler(documents, vocabulary,
                   {options.batch, options.negatives, options.window, options.subsample, options.common.seed});
   TrainingFigures figures;
@@ -64,6 +65,7 @@ TrainingFigures train(const Options& options, std::span<const Document> document
     state = load_checkpoint(options.checkpoint, options, vocabulary, rows_of_words, model);
     sampler.seek(state.position);
     fmt::print("Continuing from {} after {} batches.\n", options.checkpoint, state.position.step);
+    std::fflush(stdout);
   }
   const auto save = [&] {
     if (options.checkpoint.empty()) return;
@@ -75,6 +77,8 @@ TrainingFigures train(const Options& options, std::span<const Document> document
                              options.common.quiet);
   program::watch_for_interrupt();
   const std::int64_t first_step = state.position.step;
+  const double first_words = sampler.words_seen();
+  throughput.begin();
   for (double share; (share = share_done(options, sampler, vocabulary)) < 1;) {
     profiler.before_step(state.position.step - first_step);
     const Batch batch = sampler.next();
@@ -89,6 +93,7 @@ TrainingFigures train(const Options& options, std::span<const Document> document
     if (program::interrupted()) break;
     if (state.position.step % options.checkpoint_every == 0) save();
   }
+  throughput.end(state.position.step - first_step, sampler.words_seen() - first_words);
   figures.outcome = share_done(options, sampler, vocabulary) < 1 ? Outcome::interrupted : Outcome::finished;
   figures.words = sampler.words_seen();
   figures.words_per_second = progress.rate();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/common/profiling.h"
+#include "tools/common/throughput.h"
 #include "word_vectors/checkpoint.h"
 
 namespace word_vectors {
@@ -18,6 +19,7 @@ struct TrainingFigures {
 // Trains `model` until the options' epochs or steps are done or Ctrl-C is pressed. Saves to the options' checkpoint and
 // starts from it where it exists.
 TrainingFigures train(const Options& options, std::span<const Document> documents, const Vocabulary& vocabulary,
-                      const RowLists& rows_of_words, Model& model, program::StepProfiler& profiler);
+                      const RowLists& rows_of_words, Model& model, program::StepProfiler& profiler,
+                      program::Throughput& throughput);
 
 }  // namespace word_vectors

@@ -62,6 +62,10 @@ class WordVectors(unittest.TestCase):
         first, second = (self.figures(f"{i}.json", "--steps", "20", "--device", "sim:gtx1060") for i in range(2))
         self.assertEqual(first["time"], "virtual")
         self.assertGreater(first["time_ms"], 0)
+        self.assertAlmostEqual(first["virtual_ms_per_step"] * 20, first["time_ms"], delta=0.5 * first["time_ms"])
+        self.assertGreater(first["words_per_second_virtual"], 0)
+        output = self.run_program(*SMALL, "--steps", "20", "--device", "sim:gtx1060").stdout
+        self.assertRegex(output, r"On sim:gtx1060, virtual time: [0-9.]+ ms a step, [0-9]+ words/s; peak device memory")
         del first[WALL], second[WALL]
         self.assertEqual(first, second)
 
@@ -86,6 +90,13 @@ class WordVectors(unittest.TestCase):
 
         other = self.run_program(*SMALL, *resumable, "--window", "2", code=2)
         self.assertIn("was made with --window 5, this run has 2", other.stderr)
+        more = [*SMALL, *resumable, "--rows", "30000"]
+        self.assertIn("was made with --rows 20000, this run has 30000", self.run_program(*more, code=2).stderr)
+        # Without --rows those of the checkpoint are taken.
+        without = [option for option in SMALL if option not in ("--rows", "20000")]
+        output = self.run_program(*without, *resumable).stdout
+        self.assertIn("Table: 20000 x 32", output)
+        self.assertIn("Continuing from", output)
 
     def test_says_what_is_wrong_in_one_line(self):
         with open(self.path("short.txt"), "w") as file:
@@ -94,6 +105,11 @@ class WordVectors(unittest.TestCase):
                                    (["--text", self.path("absent")], "absent"),
                                    (["--rows", "2000"], "rows are too few"),
                                    (["--device", "sim:none"], "'none'"),
+                                   (["--device", "sim:host"], "is no GPU"),
+                                   (["--vectors", self.path("absent/v.txt")], "absent/v.txt: No such file"),
+                                   (["--json", self.path("absent/f.json")], "absent/f.json: No such file"),
+                                   (["--profile", self.path("absent/p.html")], "absent/p.html: No such file"),
+                                   (["--checkpoint", self.folder], "it is a folder"),
                                    (["--checkpoint", self.path("short.txt")], "short.txt: byte")):
             result = self.run_program("--quiet", *arguments, code=2)
             self.assertIn(message, result.stderr)
