@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tools/common/machine_memory.h"
+#include "tools/common/output_file.h"
 
 namespace word_vectors {
 namespace {
@@ -37,11 +38,13 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::PositiveNumber);
   app.add_option("--checkpoint", options.checkpoint,
                  "Save the state of training to FILE, at intervals and on Ctrl-C, and continue from it where it exists")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(program::writable_file());
   number("--checkpoint-every", options.checkpoint_every, "Batches between two saves")->check(CLI::PositiveNumber);
   app.add_flag("--restart", options.restart, "Train from the start even if the checkpoint exists");
   app.add_option("--vectors", options.vectors, "Write the vectors to FILE in word2vec's text format")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(program::writable_file());
   app.add_option("--neighbours", options.neighbours, "Print the nearest words of WORD; may be given several times")
       ->type_name("WORD");
 }

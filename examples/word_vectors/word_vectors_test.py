@@ -90,10 +90,10 @@ class WordVectors(unittest.TestCase):
 
         other = self.run_program(*SMALL, *resumable, "--window", "2", code=2)
         self.assertIn("was made with --window 5, this run has 2", other.stderr)
-        more = [*SMALL, *resumable, "--rows", "30000"]
-        self.assertIn("was made with --rows 20000, this run has 30000", self.run_program(*more, code=2).stderr)
         # Without --rows those of the checkpoint are taken.
         without = [option for option in SMALL if option not in ("--rows", "20000")]
+        more = self.run_program(*without, *resumable, "--rows", "30000", code=2)
+        self.assertIn("was made with --rows 20000, this run has 30000", more.stderr)
         output = self.run_program(*without, *resumable).stdout
         self.assertIn("Table: 20000 x 32", output)
         self.assertIn("Continuing from", output)

@@ -5,6 +5,8 @@
 #include <ferry/error.h>
 #include <fmt/format.h>
 
+#include "tools/common/output_file.h"
+
 namespace program {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr std::int64_t kWarmUpSteps = 5;
 
 std::string check_name(const std::string& name) {
   for (const char* const ending : {".html", ".json", ".trace"}) {
-    if (name.ends_with(ending)) return {};
+    if (name.ends_with(ending)) return why_not_writable(name);
   }
   return fmt::format("'{}' does not end in .html, .json or .trace", name);
 }

@@ -6,6 +6,8 @@
 #include <ferry/error.h>
 #include <fmt/format.h>
 
+#include "tools/common/output_file.h"
+
 namespace program {
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
@@ -13,7 +15,7 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
       "--device", options.device,
       "gpu, cpu, cuda:N, or a simulated GPU: sim:NAME or sim:FILE.json (default: a GPU, else sim:rtx2080ti)");
   app.add_option("--seed", options.seed, "Seed of everything random")->capture_default_str();
-  app.add_option("--json", options.json, "Write the figures to FILE")->type_name("FILE");
+  app.add_option("--json", options.json, "Write the figures to FILE")->type_name("FILE")->check(writable_file());
   app.add_flag("--quiet", options.quiet, "No progress bar");
 }
 
