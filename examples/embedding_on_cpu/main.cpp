@@ -1,32 +1,37 @@
 // An embedding table larger than the GPU: without a guard the program runs out of memory, with one line it trains.
-
+#include <ferry/ferry.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
-#include <ferry/ferry.h>
+#include "tools/common/machine_memory.h"
 #include "tools/common/program.h"
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
+
+// Of the defaults: a table of 5.59 GiB and a GPU of 4 GiB.
+constexpr std::int64_t kRows = 10'000'000;
+constexpr ferry::Bytes kDeviceMemory = ferry::kGiB * 4;
 
 struct Settings {
-  std::string device = "sim:rtx2080ti";
-  std::string device_memory = "4GiB";
-  std::int64_t rows = 10'000'000, features = 150, batch = 4096;
+  program::CommonOptions common;
+  std::string device_memory;  // "": kDeviceMemory, less where the table is lowered
+  std::int64_t rows = kRows, features = 150, batch = 4096;
   int steps = 5;
-  std::string json_file;
+
+  ferry::Bytes table() const { return ferry::Bytes{rows * features * 4}; }
 };
 
-ferry::Tensor random_ids(const Settings& settings, int step) {
+ferry::Tensor random_ids(const Settings& settings) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(settings.batch));
-  std::uint64_t state = 0x9e3779b97f4a7c15u * static_cast<std::uint64_t>(step + 1);
+  std::uint64_t state = 0x9e3779b97f4a7c15u * settings.common.seed;
   for (std::int64_t& id : ids) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     id = static_cast<std::int64_t>((state >> 33) % static_cast<std::uint64_t>(settings.rows));
@@ -44,6 +49,8 @@ double train_step(const ferry::Tensor& rows, ferry::optim::Sgd& optimizer) {
 }
 
 json train_with_table_on_cpu(const Settings& settings, const ferry::Runtime& runtime) {
+  fmt::print("creating the table of {} …\n", to_string(settings.table()));
+  std::fflush(stdout);
   ferry::Tensor table;
   {
     const ferry::DeviceGuard<ferry::cpu> guard;
@@ -53,15 +60,18 @@ json train_with_table_on_cpu(const Settings& settings, const ferry::Runtime& run
   ferry::optim::Sgd optimizer({table}, {.rate = 1e5});
   json losses = json::array();
   for (int step = 0; step < settings.steps; ++step) {
-    const ferry::Tensor ids = random_ids(settings, 0);
+    const ferry::Nanoseconds begin = runtime.now();
+    const ferry::Tensor ids = random_ids(settings);
     ferry::Tensor rows;
     {
       const ferry::DeviceGuard<ferry::cpu> guard;  // the one line: the lookup runs where the table is
       rows = ferry::embedding(table, ids, ferry::GradientKind::row_sparse);
     }
     losses.push_back(train_step(rows, optimizer));
-    fmt::print("step {}: loss {:.6f}, {} ({})\n", step + 1, losses.back().get<double>(),
-               ferry::to_string(runtime.now()), runtime.virtual_time() ? "virtual time" : "elapsed");
+    const double time = std::chrono::duration<double, std::milli>(runtime.now() - begin).count();
+    fmt::print("step {}: loss {:.6f}, {:.4g} ms ({})\n", step + 1, losses.back().get<double>(), time,
+               runtime.virtual_time() ? "virtual time" : "elapsed");
+    std::fflush(stdout);
   }
   return losses;
 }
@@ -76,12 +86,36 @@ std::string out_of_memory_without_guard(const Settings& settings) {
   return {};
 }
 
-json run(const Settings& settings) {
-  const ferry::Runtime runtime(
-      {.device = settings.device, .device_memory = ferry::parse_bytes(settings.device_memory)});
-  if (runtime.default_device().is_cpu()) throw ferry::InvalidArgument("this example needs a GPU, real or simulated");
-  const ferry::DeviceDescription gpu = runtime.devices()[1];
-  fmt::print("Place: {}{}, {} of memory\n", gpu.name, gpu.simulated ? ", virtual time" : "", to_string(gpu.capacity));
+// Lowers the rows to what this machine has free memory for, and the GPU's memory with them.
+void fit_to_memory(Settings& settings) {
+  const ferry::Bytes rest = ferry::kMiB * 256, available = program::available_memory();
+  if (settings.table() + rest <= available) return;
+  const ferry::Bytes row{settings.features * 4};
+  // A quarter stays free: other programs' needs change while this one runs.
+  const std::int64_t fitting = std::max<std::int64_t>((available - rest).count / 4 * 3 / row.count, 1000);
+  if (fitting >= settings.rows) return;
+  fmt::print(
+      "Notice: a table of {} rows needs {}, {} are free here; {} rows instead, and a GPU that is smaller, too.\n",
+      settings.rows, to_string(settings.table()), to_string(available), fitting);
+  settings.rows = fitting;
+}
+
+ferry::Bytes device_memory(const Settings& settings) {
+  if (!settings.device_memory.empty()) return ferry::parse_bytes(settings.device_memory);
+  if (settings.rows >= kRows) return kDeviceMemory;
+  return ferry::Bytes{kDeviceMemory.count / kRows * settings.rows};
+}
+
+int run(Settings& settings) {
+  const char* const environment = std::getenv("FERRY_DEVICE");
+  if (settings.common.device.empty() && (environment == nullptr || *environment == '\0'))
+    settings.common.device = "sim:rtx2080ti";
+  fit_to_memory(settings);
+  ferry::Runtime runtime({.device = settings.common.device, .device_memory = device_memory(settings)});
+  if (runtime.default_device().is_cpu())
+    throw ferry::InvalidArgument("this program needs a GPU, real or simulated, such as --device sim:rtx2080ti");
+  const ferry::DeviceDescription gpu = runtime.devices().at(1);
+  fmt::print("Place: {}, {} of memory\n", program::place_of(runtime), to_string(gpu.capacity));
 
   fmt::print("\nWithout a guard:\n");
   const std::string failure = out_of_memory_without_guard(settings);
@@ -91,21 +125,17 @@ json run(const Settings& settings) {
   const json losses = train_with_table_on_cpu(settings, runtime);
   const ferry::MemoryStats stats = runtime.memory_stats(ferry::gpu::device);
   fmt::print("peak device memory: {}, reserved {}\n", to_string(stats.peak_allocated), to_string(stats.peak_reserved));
-  return {{"out_of_memory", failure},
-          {"losses", losses},
-          {"peak_allocated", stats.peak_allocated.count},
-          {"peak_reserved", stats.peak_reserved.count},
-          {"total_ms", static_cast<double>(runtime.now().count()) / 1e6}};
-}
-
-void add_options(CLI::App& app, Settings& settings) {
-  app.add_option("--device", settings.device, "a GPU: sim:PRESET or cuda:N")->capture_default_str();
-  app.add_option("--device-memory", settings.device_memory, "capacity of a simulated GPU")->capture_default_str();
-  app.add_option("--rows", settings.rows, "rows of the table")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--features", settings.features, "features a row")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--batch", settings.batch, "ids a step")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--steps", settings.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--json", settings.json_file, "write the figures to FILE")->type_name("FILE");
+  json figures = program::runtime_figures(runtime);
+  figures["rows"] = settings.rows;
+  figures["table_bytes"] = settings.table().count;
+  figures["device_memory"] = gpu.capacity.count;
+  figures["out_of_memory"] = failure;
+  figures["losses"] = losses;
+  figures["peak_allocated"] = stats.peak_allocated.count;
+  figures["peak_reserved"] = stats.peak_reserved.count;
+  figures["total_ms"] = figures["time_ms"];
+  program::write_figures(settings.common.json, figures);
+  return 0;
 }
 
 }  // namespace
@@ -113,9 +143,13 @@ void add_options(CLI::App& app, Settings& settings) {
 int main(int argc, char** argv) {
   CLI::App app("Trains an embedding table that is larger than the GPU.", "embedding_on_cpu");
   Settings settings;
-  add_options(app, settings);
-  return program::run_program(app, argc, argv, [&] {
-    program::write_figures(settings.json_file, run(settings));
-    return 0;
-  });
+  program::add_common_options(app, settings.common);
+  app.add_option(
+      "--device-memory", settings.device_memory,
+      "Memory of a simulated GPU, such as 4GiB (default: 4GiB for 10,000,000 rows, in proportion for fewer)");
+  app.add_option("--rows", settings.rows, "Rows of the table")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--features", settings.features, "Features a row")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--batch", settings.batch, "Ids a step")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--steps", settings.steps, "Training steps")->capture_default_str()->check(CLI::PositiveNumber);
+  return program::run_program(app, argc, argv, [&] { return run(settings); });
 }
