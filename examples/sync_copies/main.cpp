@@ -7,11 +7,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include <ferry/ferry.h>
 
+#include "tools/common/output_file.h"
 #include "tools/common/program.h"
 
 namespace {
@@ -45,7 +47,11 @@ json figures_of(const json& report) {
                   {"async", report["memcpy"]["async"]["calls"]},
                   {"sync", report["memcpy"]["sync"]["calls"]},
                   {"total_ms", report["total_ns"].get<double>() / 1e6},
+                  {"advised_ms", 0.0},
                   {"copies", json::array()}};
+  // What the report's first advice promises.
+  if (!report["findings"].empty() && !report["findings"][0]["advice"].empty())
+    figures["advised_ms"] = report["findings"][0]["advice"][0]["saved_ns"].get<double>() / 1e6;
   for (const json& event : report["events"]) {
     for (const json& copy : event["copies"]) {
       figures["copies"].push_back({{"op", event["name"]}, {"name", copy["name"]}, {"calls", copy["calls"]}});
@@ -54,18 +60,26 @@ json figures_of(const json& report) {
   return figures;
 }
 
-json run(const std::string& device, ferry::CopyMode mode, SliceOn where, const std::string& title) {
-  const ferry::Runtime runtime({.device = device, .copy_mode = mode});
+struct Settings {
+  std::string device, json_file, trace_file;
+};
+
+json run(const Settings& settings, ferry::CopyMode mode, SliceOn where, const std::string& title) {
+  const ferry::Runtime runtime({.device = settings.device, .copy_mode = mode});
   ferry::Profiler profiler;
   for (int i = 0; i < kIterations; ++i) iterate(where);
   fmt::print("\n{}\n\n{}\n", title, profiler.report());
+  if (!settings.trace_file.empty() && mode == ferry::CopyMode::synchronous && where == SliceOn::gpu) {
+    std::ofstream file(settings.trace_file);
+    profiler.write_trace(file);
+  }
   return figures_of(json::parse(profiler.report_json()));
 }
 
-json compare(const std::string& device, ferry::CopyMode mode, const std::string& name) {
+json compare(const Settings& settings, ferry::CopyMode mode, const std::string& name) {
   return {
-      {"before", run(device, mode, SliceOn::gpu, fmt::format("### {} copies, slice on the GPU", name))},
-      {"after", run(device, mode, SliceOn::cpu, fmt::format("### {} copies, slice inside DeviceGuard<cpu>", name))}};
+      {"before", run(settings, mode, SliceOn::gpu, fmt::format("### {} copies, slice on the GPU", name))},
+      {"after", run(settings, mode, SliceOn::cpu, fmt::format("### {} copies, slice inside DeviceGuard<cpu>", name))}};
 }
 
 }  // namespace
@@ -73,12 +87,18 @@ json compare(const std::string& device, ferry::CopyMode mode, const std::string&
 int main(int argc, char** argv) {
   CLI::App app("Finds the synchronous copies of a small program, and removes them with one DeviceGuard.",
                "sync_copies");
-  std::string device, json_file;
-  app.add_option("--device", device, "where to run: gpu, sim:PRESET, cuda:N (default: gpu)");
-  app.add_option("--json", json_file, "write the figures to FILE")->type_name("FILE");
+  Settings settings;
+  app.add_option("--device", settings.device, "where to run: gpu, sim:PRESET, cuda:N (default: gpu)");
+  app.add_option("--json", settings.json_file, "write the figures to FILE")
+      ->type_name("FILE")
+      ->check(program::writable_file());
+  app.add_option("--trace", settings.trace_file, "save the trace of the first report to FILE, for `ferry report`")
+      ->type_name("FILE")
+      ->check(program::writable_file());
   return program::run_program(app, argc, argv, [&] {
-    program::write_figures(json_file, {{"synchronous", compare(device, ferry::CopyMode::synchronous, "synchronous")},
-                                       {"staged", compare(device, ferry::CopyMode::staged, "staged")}});
+    program::write_figures(settings.json_file,
+                           {{"synchronous", compare(settings, ferry::CopyMode::synchronous, "synchronous")},
+                            {"staged", compare(settings, ferry::CopyMode::staged, "staged")}});
     return 0;
   });
 }
