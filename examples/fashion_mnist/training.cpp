@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include <ferry/ferry.h>
 #include <fmt/format.h>
@@ -150,7 +151,16 @@ void Trainer::resume() {
         "{} was made with another --{} than {}: use the same, or start anew with --restart", path, key, value));
   }
   nn::load(model_, path);
-  optimizer_.set_state(file.tensors);
+  // The rest of the file is the optimizer's.
+  std::set<std::string> of_model;
+  for (const auto& list : {model_.parameters(), model_.buffers()}) {
+    for (const nn::NamedTensor& each : list) of_model.insert(each.name);
+  }
+  std::vector<nn::NamedTensor> state;
+  for (const nn::NamedTensor& each : file.tensors) {
+    if (!of_model.contains(each.name)) state.push_back(each);
+  }
+  optimizer_.set_state(state);
 }
 
 }  // namespace fashion_mnist
