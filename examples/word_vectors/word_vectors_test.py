@@ -119,6 +119,8 @@ class WordVectors(unittest.TestCase):
         result = self.run_program(*SMALL, "--steps", "12", "--profile", self.path("run.json"), "--profile-steps", "3")
         self.assertIn("Profiling Report", result.stdout)
         self.assertIn("embedding_bag", result.stdout)
+        short = self.run_program(*SMALL, "--steps", "3", "--profile")
+        self.assertIn("No report: --profile records what follows the first 5 steps", short.stdout)
         with open(self.path("run.json")) as file:
             self.assertTrue(json.load(file))
 

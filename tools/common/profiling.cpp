@@ -40,7 +40,12 @@ void StepProfiler::before_step(std::int64_t step) {
 }
 
 void StepProfiler::finish() {
-  if (!profiler_) return;
+  if (!profiler_) {
+    if (option_->count() > 0)
+      fmt::print("\nNo report: --profile records what follows the first {} steps, and there were no more.\n",
+                 kWarmUpSteps);
+    return;
+  }
   fmt::print("\n{}\n", profiler_->report());
   if (!file_.empty()) {
     std::ofstream out(file_);
