@@ -84,13 +84,11 @@ class Search {
     return lines;
   }
 
-  // What may be moved for a group: itself, or all that a guard at its line moves.
+  // What may be moved for a group: itself, or the op at its line in all scopes.
   std::vector<std::vector<GroupIndex>> choices(GroupIndex group, Device device) const {
     std::vector<GroupIndex> line = replay_.siblings(group);
-    const bool whole = line.size() > 1 && std::ranges::all_of(line, [&](GroupIndex other) {
-                         return other == group || replay_.can_move(other, device);
-                       });
-    if (whole) return {{group}, std::move(line)};
+    std::erase_if(line, [&](GroupIndex other) { return other != group && !replay_.can_move(other, device); });
+    if (line.size() > 1) return {{group}, std::move(line)};
     return {{group}};
   }
 
@@ -110,7 +108,9 @@ class Search {
       if (border.empty()) break;
       std::optional<Candidate> step;
       for (const GroupIndex next : border) {
-        for (const std::vector<GroupIndex>& groups : choices(next, device)) {
+        const bool single = !replay_.is_alone_at_its_line(next);
+        for (const std::vector<GroupIndex>& groups :
+             single ? std::vector<std::vector<GroupIndex>>{{next}} : choices(next, device)) {
           Candidate option = evaluated(with(current.change, groups));
           if (step && !option.better_than(*step)) continue;
           step = std::move(option);
@@ -166,8 +166,7 @@ std::string line_text(const trace::Trace& trace, const Replay& replay, const std
   if (all > static_cast<std::ptrdiff_t>(groups.size())) {
     std::string_view separator = " in ";
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (groups[i]->scope < 0) continue;
-      text += fmt::format("{}{}", separator, trace.string(groups[i]->scope));
+      text += fmt::format("{}{}", separator, groups[i]->scope < 0 ? "no scope" : trace.string(groups[i]->scope));
       separator = i + 2 == groups.size() ? " and " : ", ";
     }
   }

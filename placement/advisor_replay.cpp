@@ -295,11 +295,16 @@ std::vector<GroupIndex> Replay::siblings(GroupIndex group) const {
   if (!self.movable || self.site < 0) return {group};
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& other = groups_[i];
-    if (!other.movable || other.site != self.site) continue;
-    if (other.op != self.op) return {group};
-    same.push_back(static_cast<GroupIndex>(i));
+    if (other.movable && other.site == self.site && other.op == self.op) same.push_back(static_cast<GroupIndex>(i));
   }
   return same;
+}
+
+bool Replay::is_alone_at_its_line(GroupIndex group) const {
+  const Group& self = groups_[at(group)];
+  return self.site >= 0 && std::ranges::all_of(groups_, [&](const Group& other) {
+           return !other.movable || other.site != self.site || other.op == self.op;
+         });
 }
 
 std::vector<GroupIndex> Replay::groups_around(const trace::Hotspot& hotspot) const {

@@ -69,9 +69,10 @@ class Replay {
   bool can_move(GroupIndex group, Device device) const;
   Outcome evaluate(const Change& change, const trace::Hotspot& hotspot) const;
   Prediction predict(const Outcome& outcome) const;
-  // The groups of the same op at the same line in other scopes, itself included: what one guard at that line moves. At
-  // a line with several ops, such as the call of a module, itself alone.
+  // The groups of the same op at the same line in other scopes, itself included: what one rule for op and line moves.
   std::vector<GroupIndex> siblings(GroupIndex group) const;
+  // False at the call of a module, for example, where one line runs many ops.
+  bool is_alone_at_its_line(GroupIndex group) const;
 
   // Groups whose tensors or ops the hotspot's copies are about: its op, the tensors' producers and readers.
   std::vector<GroupIndex> groups_around(const trace::Hotspot& hotspot) const;
