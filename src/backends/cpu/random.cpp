@@ -53,8 +53,7 @@ void normal_batch(std::uint64_t seed, std::uint64_t batch, float mean, float dev
     const std::uint32_t *const first = words + w * kPhiloxBatch, *const second = first + kPhiloxBatch;
     FERRY_INDEPENDENT
     for (std::int64_t i = 0; i < kPhiloxBatch; ++i) {
-      const auto drawn =
-          kernels::box_muller(kernels::unit_float(first[i]) + 0x1p-24f, kernels::unit_float(second[i]));
+      const auto drawn = kernels::box_muller(kernels::unit_float(first[i]) + 0x1p-24f, kernels::unit_float(second[i]));
       to[w * kPhiloxBatch + i] = mean + drawn.first * deviation;
       to[(w + 1) * kPhiloxBatch + i] = mean + drawn.second * deviation;
     }
