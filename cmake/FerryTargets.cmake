@@ -11,7 +11,7 @@ if(FERRY_SANITIZE)
 endif()
 
 set(FERRY_LIBRARIES DNNL::dnnl TBB::tbb TBB::tbbmalloc nlohmann_json::nlohmann_json fmt::fmt OpenMP::OpenMP_CXX
-  PkgConfig::libhwy Threads::Threads ${CMAKE_DL_LIBS})
+  PkgConfig::libhwy ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 
 # ferry_layer(NAME FOLDER): the sources directly in FOLDER as object library ferry_NAME. A folder may add to it with a
 # CMakeLists.txt of its own.

@@ -9,5 +9,6 @@ namespace ferry::cli {
 void add_devices_command(CLI::App& app);
 void add_max_batch_command(CLI::App& app);
 void add_report_command(CLI::App& app);
+void add_replay_command(CLI::App& app);
 
 }  // namespace ferry::cli

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   ferry::cli::add_devices_command(app);
   ferry::cli::add_max_batch_command(app);
   ferry::cli::add_report_command(app);
+  ferry::cli::add_replay_command(app);
   try {
     if (argc > 1) require_known_command(app, argv[1]);
     app.parse(argc, argv);
