@@ -73,9 +73,7 @@ class Executor {
   Nanoseconds last_access(StorageIndex s) const { return state(s).last_access; }
   Nanoseconds out_tail() const { return out_.tail(); }
   Nanoseconds in_tail() const { return in_.tail(); }
-  Bytes used() const { return used_; }
-  // Memory that is free now or will be without a decision.
-  Bytes room() const { return options_.budget - used_ + leaving_; }
+  Bytes budget() const { return options_.budget; }
   Bytes free_now() const { return options_.budget - used_; }
   void count_decision() { ++cost_.decisions; }
 

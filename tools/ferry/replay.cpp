@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "swap/bound.h"
 #include "swap/log_file.h"
+#include "swap/planner.h"
 #include "swap/replay.h"
 #include "tools/ferry/command.h"
 
@@ -19,9 +20,10 @@ namespace {
 
 struct Settings {
   std::string log, budget = "0.5x", policy = "dtr", methods, link, json, threshold, minimum_size = "0";
-  bool sqrt_sampling = false;
+  std::string save_plan;
+  bool sqrt_sampling = false, explain = false;
   std::uint64_t seed = 1;
-  double limit = 2;
+  double limit = 2, reserve = 0;
 };
 
 // "0.5x" of the peak, or bytes.
@@ -82,16 +84,19 @@ void print_text(const nlohmann::json& result, const Settings& settings, std::ost
                      result["seconds"].get<double>());
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  FERRY_CHECK(file.flush().good(), InvalidArgument, "'{}' cannot be written", path);
+}
+
 void print(const nlohmann::json& result, const Settings& settings) {
   if (settings.json.empty()) return print_text(result, settings, std::cout);
   if (settings.json == "-") return void(std::cout << result.dump() << '\n');
-  std::ofstream file(settings.json, std::ios::binary);
-  file << result.dump() << '\n';
-  FERRY_CHECK(file.flush().good(), InvalidArgument, "'{}' cannot be written", settings.json);
+  write_file(settings.json, result.dump() + '\n');
 }
 
-void run(const Settings& settings) {
-  const auto begin = std::chrono::steady_clock::now();
+swap::ReplayOptions options_of(const Settings& settings) {
   swap::ReplayOptions options{.policy = settings.policy, .link = parse_link(settings.link)};
   options.methods = !settings.methods.empty() ? swap::parse_methods(settings.methods)
                     : options.link.exists()   ? swap::Methods::both
@@ -103,11 +108,38 @@ void run(const Settings& settings) {
   options.victims = {.minimum_size = parse_bytes(settings.minimum_size),
                      .sqrt_sampling = settings.sqrt_sampling,
                      .seed = settings.seed};
+  return options;
+}
+
+swap::Cost plan(const swap::Iteration& iteration, const swap::ReplayOptions& options, const Settings& settings) {
+  const swap::PlanResult result = swap::make_plan(iteration, {.budget = options.budget,
+                                                              .methods = options.methods,
+                                                              .link = options.link,
+                                                              .reserve = settings.reserve,
+                                                              .seed = settings.seed});
+  if (!result.plan) {
+    swap::Cost cost{.reason = result.reason};
+    if (result.smallest)
+      cost.reason += fmt::format("; the smallest budget that a plan keeps is {} bytes", result.smallest->count);
+    return cost;
+  }
+  if (!settings.save_plan.empty()) write_file(settings.save_plan, swap::plan_to_json(*result.plan, iteration) + '\n');
+  if (settings.explain) std::cerr << swap::explain(*result.plan, iteration);
+  return result.plan->cost;
+}
+
+void run(const Settings& settings) {
+  const auto begin = std::chrono::steady_clock::now();
+  swap::ReplayOptions options = options_of(settings);
+  const bool is_plan = settings.policy == "plan";
+  if (!is_plan) swap::make_policy(settings.policy);  // a wrong name is said before the log is read
+  FERRY_CHECK(is_plan || (!settings.explain && settings.save_plan.empty()), InvalidArgument,
+              "--explain and --save-plan need --policy plan");
   const swap::Iteration iteration = swap::read_iteration(settings.log);
   const swap::Unconstrained base = swap::unconstrained(iteration);
   options.budget = parse_budget(settings.budget, base.peak);
   if (!settings.threshold.empty()) options.threshold = parse_budget(settings.threshold, base.peak);
-  const swap::Cost cost = swap::replay(iteration, options);
+  const swap::Cost cost = is_plan ? plan(iteration, options, settings) : swap::replay(iteration, options);
   const swap::Bound bound = swap::lower_bound(iteration, options.budget, options.methods, options.link);
   print(to_json(cost, base, bound, options.budget, seconds_since(begin)), settings);
 }
@@ -120,7 +152,9 @@ void add_replay_command(CLI::App& app) {
   command->add_option("log", settings->log, "A ferry trace, or a log of the DTR simulator; plain or gzip")->required();
   command->add_option("--budget", settings->budget, "Bytes (5GiB), or a part of the peak without one (0.5x)")
       ->capture_default_str();
-  command->add_option("--policy", settings->policy, "dtr, dtr_local, msps, lru, largest, random or hybrid")
+  command
+      ->add_option("--policy", settings->policy,
+                   "dtr, dtr_local, msps, lru, largest, random, hybrid; or plan, the planner")
       ->capture_default_str();
   command->add_option("--methods", settings->methods,
                       "recompute, swap or both; the default is both with a link, else recompute");
@@ -131,6 +165,9 @@ void add_replay_command(CLI::App& app) {
   command->add_option("--seed", settings->seed, "For sampling and random")->capture_default_str();
   command->add_option("--limit", settings->limit, "Give up at so many times the time without a budget; 0: never")
       ->capture_default_str();
+  command->add_option("--reserve", settings->reserve, "Part of the budget that a plan leaves free (0.05)");
+  command->add_flag("--explain", settings->explain, "Say on stderr what the plan does with each tensor and why");
+  command->add_option("--save-plan", settings->save_plan, "Write the plan as JSON to FILE")->type_name("FILE");
   command->add_option("--json", settings->json, "Write the result as JSON to FILE, - for stdout")->type_name("FILE");
   command->callback([settings] { run(*settings); });
 }
