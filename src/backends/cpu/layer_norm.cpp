@@ -12,10 +12,10 @@
 #include "src/backends/cpu/dnn.h"
 #include "src/backends/cpu/float_views.h"
 #include "src/backends/cpu/half.h"
+#include "src/backends/cpu/lanes-inl.h"
 #include "src/backends/cpu/normalization.h"
 #include "src/backends/cpu/row_loops.h"
 #include "src/backends/cpu/strided.h"
-#include "src/kernels/lanes.h"
 #include "src/ops/normalization.h"
 
 #ifndef FERRY_LAYER_NORM_LOOPS
@@ -60,8 +60,8 @@ template <class C>
 void layer_norm_row(std::int64_t n, const C* x, const C* gamma, const C* beta, double epsilon, C* y, C* mean_out,
                     C* inverse_std_out) {
   const C count = static_cast<C>(n);
-  const C mean = kernels::lane_sum<C>(n, [=](std::int64_t i) { return x[i]; }) / count;
-  const C squares = kernels::lane_sum<C>(n, [=](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+  const C mean = sum_lanes<C>(n, [=](std::int64_t i) { return x[i]; }) / count;
+  const C squares = sum_lanes<C>(n, [=](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); });
   const C inverse_std = C(1) / std::sqrt(squares / count + static_cast<C>(epsilon));
   scale_row<C>(n, x, mean, inverse_std, gamma, beta, y);
   *mean_out = mean;
@@ -77,7 +77,7 @@ void gradient_row(std::int64_t n, const C* dy, const C* x, const C* gamma, C mea
     if constexpr (kGamma) return dy[i] * factor[i];
     return dy[i];
   };
-  // Two sums at once, in lane_sum's order.
+  // Two sums at once, in sum_lanes' order.
   C plain[kernels::kLanes] = {}, weighted[kernels::kLanes] = {};
   std::int64_t i = 0;
   for (; i + kernels::kLanes <= n; i += kernels::kLanes) {
@@ -86,13 +86,9 @@ void gradient_row(std::int64_t n, const C* dy, const C* x, const C* gamma, C mea
   }
   for (int j = 0; i + j < n; ++j) plain[j] += scaled(i + j);
   for (int j = 0; i + j < n; ++j) weighted[j] += scaled(i + j) * (x[i + j] - mean);
-  for (int width = kernels::kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) plain[j] += plain[j + width];
-    for (int j = 0; j < width; ++j) weighted[j] += weighted[j + width];
-  }
   const C count = static_cast<C>(n);
-  const C shift = plain[0] / count * inverse_std;
-  const C slope = weighted[0] * inverse_std / count * inverse_std * inverse_std;
+  const C shift = fold_lanes(plain, kernels::Add{}) / count * inverse_std;
+  const C slope = fold_lanes(weighted, kernels::Add{}) * inverse_std / count * inverse_std * inverse_std;
   FERRY_INDEPENDENT
   for (std::int64_t k = 0; k < n; ++k) {
     const C distance = x[k] - mean;

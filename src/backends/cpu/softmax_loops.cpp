@@ -8,9 +8,9 @@
 #include <array>
 #include <cmath>
 
+#include "src/backends/cpu/lanes-inl.h"
 #include "src/backends/cpu/softmax_loops.h"
 #include "src/base/check.h"
-#include "src/kernels/lanes.h"
 #include "src/kernels/math.h"
 
 #ifndef FERRY_SOFTMAX_TABLE
@@ -47,8 +47,8 @@ FERRY_FUNCTOR void reduce_rows(const RowBlock& block, C identity, const Combine&
   if (block.step == 1) {
     for (std::int64_t r = 0; r < block.count; ++r) {
       const std::int64_t first = r * block.length;
-      result[r] = kernels::lane_reduce<C>(block.length, identity, combine,
-                                          [&](std::int64_t i) { return term(r, i, first + i); });
+      result[r] =
+          reduce_lanes<C>(block.length, identity, combine, [&](std::int64_t i) { return term(r, i, first + i); });
     }
     return;
   }
