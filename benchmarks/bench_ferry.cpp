@@ -5,6 +5,7 @@
 #include <ferry/ferry.h>
 
 #include "benchmarks/optimizers.h"
+#include "benchmarks/resnet.h"
 #include "benchmarks/sequence.h"
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
@@ -127,6 +128,8 @@ int main() {
                     {"attention", bench::attention},
                     {"lstm", bench::lstm},
                     {"transformer_layer", bench::transformer_layer},
+                    {"resnet50_step", [] { return bench::resnet50_step(); }},
+                    {"resnet50_bf16", [] { return bench::resnet50_step(bench::Precision::bf16); }},
                     {"device_guard", device_guard},
                     {"profiler_event", profiler_event},
                 })

@@ -15,23 +15,40 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
-# name: (unit, nanoseconds a unit, operations a run, libtorch's variants, of which the fastest counts; None: no peer)
+RESNET50 = ["resnet50_step", "resnet50_step/channels_last"]
+
+
+class Benchmark(typing.NamedTuple):
+    unit: str
+    scale: float  # nanoseconds a unit; of memory: bytes
+    operations: int = 1  # a run
+    peer: list = []  # the other side's runs, of which the best counts
+    run: str = ""  # ferry's, where it is not called like the benchmark
+    peer_is_ferry: bool = False
+    memory: bool = False  # the peak of a process that does nothing else, instead of time
+
+
 BENCHMARKS = {
-    "add8": ("ns", 1, 1, ["add8"]),
-    "chain100": ("ns per add", 1, 100, ["chain100"]),
-    "embedding_step": ("ms", 1e6, 1, ["embedding_step"]),
-    "conv_forward_backward": ("ms", 1e6, 1, ["conv_forward_backward", "conv_forward_backward/channels_last"]),
-    "matmul": ("ms", 1e6, 1, ["matmul"]),
-    "layer_norm": ("ms", 1e6, 1, ["layer_norm"]),
-    "softmax": ("ms", 1e6, 1, ["softmax"]),
-    "table_creation": ("ms", 1e6, 1, ["table_creation"]),
-    "adamw": ("ms", 1e6, 1, ["adamw"]),
-    "attention": ("ms", 1e6, 1, ["attention"]),
-    "lstm": ("ms", 1e6, 1, ["lstm"]),
-    "transformer_layer": ("ms", 1e6, 1, ["transformer_layer", "transformer_layer/module"]),
-    "device_guard": ("ns", 1, 1, None),
-    "profiler_event": ("ns", 1, 1, None),
+    "add8": Benchmark("ns", 1, peer=["add8"]),
+    "chain100": Benchmark("ns per add", 1, operations=100, peer=["chain100"]),
+    "embedding_step": Benchmark("ms", 1e6, peer=["embedding_step"]),
+    "conv_forward_backward": Benchmark("ms", 1e6, peer=["conv_forward_backward",
+                                                        "conv_forward_backward/channels_last"]),
+    "matmul": Benchmark("ms", 1e6, peer=["matmul"]),
+    "layer_norm": Benchmark("ms", 1e6, peer=["layer_norm"]),
+    "softmax": Benchmark("ms", 1e6, peer=["softmax"]),
+    "table_creation": Benchmark("ms", 1e6, peer=["table_creation"]),
+    "adamw": Benchmark("ms", 1e6, peer=["adamw"]),
+    "attention": Benchmark("ms", 1e6, peer=["attention"]),
+    "lstm": Benchmark("ms", 1e6, peer=["lstm"]),
+    "transformer_layer": Benchmark("ms", 1e6, peer=["transformer_layer", "transformer_layer/module"]),
+    "resnet50_step": Benchmark("ms", 1e6, peer=RESNET50),
+    "resnet50_memory": Benchmark("MiB", 2**20, peer=RESNET50, run="resnet50_step", memory=True),
+    "resnet50_bf16": Benchmark("ms", 1e6, peer=["resnet50_step"], peer_is_ferry=True),
+    "device_guard": Benchmark("ns", 1),
+    "profiler_event": Benchmark("ns", 1),
 }
 
 # A batch is long enough that clock and wake-ups do not count, and short enough that rounds alternate quickly.
@@ -40,6 +57,8 @@ MAX_BATCH = 100_000
 # Benchmarks whose single run takes seconds get fewer rounds.
 LONG_BENCHMARK_SECONDS = 60
 MIN_ROUNDS = 3
+# Of a process whose memory is measured: caches and pools have what they need by then.
+MEMORY_RUNS = 3
 # The other side's threads have stopped spinning by then.
 SETTLE_SECONDS = 0.05
 
@@ -55,7 +74,7 @@ class Worker:
     """A benchmark process; see benchmarks/worker.h for what it understands."""
 
     def __init__(self, program, environment):
-        self.program = program
+        self.program, self.environment = program, environment
         self.process = subprocess.Popen([program], env=environment, text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -83,6 +102,15 @@ class Worker:
                 return wanted
             count = min(wanted, 10 * count)
 
+    def another(self):
+        """A fresh process of the same program."""
+        return Worker(self.program, self.environment)
+
+    def peak_bytes(self):
+        """The most resident memory the process has had (VmHWM of proc(5))."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", status)[1])
+
     def close(self):
         self.process.stdin.close()
         self.process.wait()
@@ -103,26 +131,54 @@ def environments():
     return common, peer
 
 
-def measure(name, ferry, peer, rounds):
-    """The result of one benchmark as the JSON line's dictionary."""
-    unit, scale, operations, variants = BENCHMARKS[name]
-    sides = [(ferry, name)] + [(peer, variant) for variant in variants or [] if peer]
-    times = {side: [] for side in sides}
-    sizes = {}
-    for side in sides:
+def times(sides, scale, operations, rounds):
+    """The median time of a run, of each side."""
+    taken = [[] for _ in sides]
+    sizes = []
+    for worker, run in sides:
         time.sleep(SETTLE_SECONDS)
-        sizes[side] = side[0].batch_size(side[1])
+        sizes.append(worker.batch_size(run))
     begin = time.monotonic()
     for done in range(rounds):
         if done >= MIN_ROUNDS and time.monotonic() - begin > LONG_BENCHMARK_SECONDS:
             break
-        for side in sides:
+        for i, (worker, run) in enumerate(sides):
             time.sleep(SETTLE_SECONDS)
-            times[side].append(side[0].run(side[1], sizes[side]) / sizes[side] / operations / scale)
-    medians = [statistics.median(times[side]) for side in sides]
-    best_peer = min(medians[1:], default=None)
-    return {"name": name, "ferry": medians[0], "peer": best_peer,
-            "ratio": medians[0] / best_peer if best_peer else None, "unit": unit}
+            taken[i].append(worker.run(run, sizes[i]) / sizes[i] / operations / scale)
+    return [statistics.median(each) for each in taken]
+
+
+def peaks(sides, scale):
+    """The peak memory of a process of each side's own."""
+    result = []
+    for worker, run in sides:
+        own = worker.another()
+        try:
+            own.run(run, MEMORY_RUNS)
+            result.append(own.peak_bytes() / scale)
+        finally:
+            own.close()
+    return result
+
+
+def measure(name, ferry, peer, rounds):
+    """The result of one benchmark as the JSON line's dictionary."""
+    benchmark = BENCHMARKS[name]
+    # One process would set up its benchmarks anew in each round.
+    second = ferry.another() if benchmark.peer_is_ferry else None
+    sides = [(ferry, benchmark.run or name)]
+    sides += [(second or peer, run) for run in benchmark.peer if second or peer]
+    try:
+        if benchmark.memory:
+            figures = peaks(sides, benchmark.scale)
+        else:
+            figures = times(sides, benchmark.scale, benchmark.operations, rounds)
+    finally:
+        if second:
+            second.close()
+    best_peer = min(figures[1:], default=None)
+    return {"name": name, "ferry": figures[0], "peer": best_peer,
+            "ratio": figures[0] / best_peer if best_peer else None, "unit": benchmark.unit}
 
 
 def figure(value):
@@ -134,7 +190,7 @@ def figure(value):
 
 
 def table(results):
-    lines = ["| benchmark | ferry | libtorch | ratio | unit |", "| --- | ---: | ---: | ---: | --- |"]
+    lines = ["| benchmark | ferry | peer | ratio | unit |", "| --- | ---: | ---: | ---: | --- |"]
     for result in results:
         cells = [result["name"], figure(result["ferry"]), figure(result["peer"])]
         ratio = "–" if result["ratio"] is None else f"{result['ratio']:.2f}"

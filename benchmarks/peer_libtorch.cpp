@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "benchmarks/optimizers.h"
+#include "benchmarks/resnet_libtorch.h"
 #include "benchmarks/sequence.h"
 #include "benchmarks/worker.h"
 #include "benchmarks/workload.h"
@@ -101,22 +102,25 @@ Batch table_creation() {
 }  // namespace
 
 int main() {
-  bench::Worker({
-                    {"add8", add8},
-                    {"chain100", chain100},
-                    {"embedding_step", embedding_step},
-                    {"conv_forward_backward", [] { return conv_forward_backward(torch::MemoryFormat::Contiguous); }},
-                    {"conv_forward_backward/channels_last",
-                     [] { return conv_forward_backward(torch::MemoryFormat::ChannelsLast); }},
-                    {"matmul", matmul},
-                    {"layer_norm", layer_norm},
-                    {"softmax", softmax},
-                    {"table_creation", table_creation},
-                    {"adamw", bench::adamw},
-                    {"attention", bench::attention},
-                    {"lstm", bench::lstm},
-                    {"transformer_layer", bench::transformer_layer},
-                    {"transformer_layer/module", bench::transformer_module},
-                })
+  bench::Worker(
+      {
+          {"add8", add8},
+          {"chain100", chain100},
+          {"embedding_step", embedding_step},
+          {"conv_forward_backward", [] { return conv_forward_backward(torch::MemoryFormat::Contiguous); }},
+          {"conv_forward_backward/channels_last",
+           [] { return conv_forward_backward(torch::MemoryFormat::ChannelsLast); }},
+          {"matmul", matmul},
+          {"layer_norm", layer_norm},
+          {"softmax", softmax},
+          {"table_creation", table_creation},
+          {"adamw", bench::adamw},
+          {"attention", bench::attention},
+          {"lstm", bench::lstm},
+          {"transformer_layer", bench::transformer_layer},
+          {"transformer_layer/module", bench::transformer_module},
+          {"resnet50_step", [] { return bench::resnet50_step(torch::MemoryFormat::Contiguous); }},
+          {"resnet50_step/channels_last", [] { return bench::resnet50_step(torch::MemoryFormat::ChannelsLast); }},
+      })
       .serve();
 }
