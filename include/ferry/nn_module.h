@@ -45,6 +45,9 @@ class Module {
   // State that is saved but not trained: running statistics.
   std::vector<NamedTensor> buffers() const;
 
+  // Parameters, then buffers: what save writes. The tensors are the module's own.
+  std::vector<NamedTensor> state_dict() const;
+
   // All modules below this one, depth first, in order of registration; each comes before its children.
   std::vector<NamedModule> modules() const;
   // From now on calls of this module run as inside a DeviceGuard of `device`; empty: where the caller says. Parameters
@@ -91,10 +94,26 @@ class Module {
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
 };
 
-// Saves parameters and buffers as a safetensors file, written beside `path` and then renamed.
+struct LoadOptions {
+  // true: module and file hold the same names. false: what either lacks is passed over and reported; shapes must fit
+  // all the same. Counters "num_batches_tracked", which PyTorch keeps beside running statistics, count for neither.
+  bool strict = true;
+  // true: floating tensors of another dtype are converted to the module's.
+  bool convert = false;
+};
+struct LoadReport {
+  std::vector<std::string> missing;     // of the module, not in the file
+  std::vector<std::string> unexpected;  // of the file, not in the module
+};
+
+// Sets the module's tensors in place, where they are. Throws: InvalidArgument naming the tensor that is missing,
+// unexpected, or of another shape or dtype; the module is unchanged then.
+LoadReport load_state_dict(Module& module, const std::vector<NamedTensor>& state, const LoadOptions& options = {});
+
+// Saves the state dict as a safetensors file, written beside `path` and then renamed.
 void save(const Module& module, const std::string& path);
-// Throws: ParseError (no safetensors file, or one that lacks a tensor or has one of another shape or dtype, naming it);
-// the module is unchanged then.
-void load(Module& module, const std::string& path);
+// Throws: ParseError (no safetensors file, or as load_state_dict for one that does not fit, naming file, byte and
+// tensor); the module is unchanged then.
+LoadReport load(Module& module, const std::string& path, const LoadOptions& options = {});
 
 }  // namespace ferry::nn

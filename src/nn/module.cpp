@@ -66,6 +66,12 @@ std::vector<NamedTensor> Module::buffers() const {
   return result;
 }
 
+std::vector<NamedTensor> Module::state_dict() const {
+  std::vector<NamedTensor> state = parameters();
+  for (NamedTensor& buffer : buffers()) state.push_back(std::move(buffer));
+  return state;
+}
+
 void Module::collect_modules(const std::string& prefix, std::vector<NamedModule>& result) const {
   for (const auto& [name, child] : children_) {
     result.push_back({prefix + name, child});

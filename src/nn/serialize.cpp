@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/nn/serialize_file.h"
 #include "src/nn/serialize_header.h"
+#include "src/nn/state_dict.h"
 #include "src/runtime/values.h"
 
 static_assert(std::endian::native == std::endian::little, "elements are written as they lie in memory");
@@ -71,7 +72,7 @@ Tensor read_piece(const nn::InputFile& file, std::int64_t at, DType dtype, const
   return from_host(bytes.data(), dtype, shape);
 }
 
-// Fills `tensor`, of the entry's shape and dtype, a few rows at a time.
+// Fills `tensor`, of the entry's shape and converting to its dtype, a few rows at a time.
 void read_elements(const nn::InputFile& file, const nn::TensorEntry& entry, std::int64_t data_start,
                    const Tensor& tensor) {
   if (tensor.numel() == 0) return;
@@ -88,24 +89,6 @@ void read_elements(const nn::InputFile& file, const nn::TensorEntry& entry, std:
     shape[0] = std::min(step, entry.shape[0] - row);
     narrow(tensor, 0, row, shape[0]).copy_(read_piece(file, start + row * row_bytes, entry.dtype, shape));
   }
-}
-
-// The entry for a tensor of the module. Throws: ParseError unless it is there with the same shape and dtype.
-const nn::TensorEntry& entry_for(const nn::NamedTensor& wanted, const nn::FileHeader& header, const std::string& path) {
-  const auto entry = std::find_if(header.entries.begin(), header.entries.end(),
-                                  [&](const nn::TensorEntry& candidate) { return candidate.name == wanted.name; });
-  FERRY_CHECK(entry != header.entries.end(), ParseError, "{}: tensor '{}' of the module is not in the file", path,
-              wanted.name);
-  FERRY_CHECK(entry->dtype == wanted.tensor.dtype() && entry->shape == wanted.tensor.shape(), ParseError,
-              "{}: byte {}: tensor '{}' is {} {}, the module's is {}", path, header.data_start + entry->begin,
-              wanted.name, name_of(entry->dtype), to_string(entry->shape), describe(wanted.tensor));
-  return *entry;
-}
-
-std::vector<nn::NamedTensor> state_of(const nn::Module& module) {
-  std::vector<nn::NamedTensor> state = module.parameters();
-  for (nn::NamedTensor& buffer : module.buffers()) state.push_back(std::move(buffer));
-  return state;
 }
 
 }  // namespace
@@ -135,15 +118,23 @@ Metadata load_metadata(const std::string& path) { return read_header(nn::InputFi
 
 namespace nn {
 
-void save(const Module& module, const std::string& path) { save_tensors(path, state_of(module)); }
+void save(const Module& module, const std::string& path) { save_tensors(path, module.state_dict()); }
 
-void load(Module& module, const std::string& path) {
+LoadReport load(Module& module, const std::string& path, const LoadOptions& options) {
   const InputFile file(path);
   const FileHeader header = read_header(file);
-  const std::vector<NamedTensor> state = state_of(module);
-  std::vector<const TensorEntry*> entries;
-  for (const NamedTensor& wanted : state) entries.push_back(&entry_for(wanted, header, path));
-  for (std::size_t i = 0; i < state.size(); ++i) read_elements(file, *entries[i], header.data_start, state[i].tensor);
+  std::vector<OfferedTensor> offered;
+  for (const TensorEntry& entry : header.entries) offered.push_back({entry.name, entry.dtype, entry.shape});
+  const std::vector<NamedTensor> state = module.state_dict();
+  const Match match = match_state(state, offered, options, "the file", [&](const std::string& what, std::ptrdiff_t at) {
+    if (at < 0) throw ParseError(fmt::format("{}: {}", path, what));
+    const std::int64_t byte = header.data_start + header.entries[static_cast<std::size_t>(at)].begin;
+    throw ParseError(fmt::format("{}: byte {}: {}", path, byte, what));
+  });
+  for (const auto& [target, source] : match.pairs) {
+    read_elements(file, header.entries[source], header.data_start, state[target].tensor);
+  }
+  return match.report;
 }
 
 }  // namespace nn

@@ -285,5 +285,62 @@ TEST_F(SafetensorsTest, LoadingChangesNothingUnlessEverythingFits) {
   refused("the file ends here");
 }
 
+TEST_F(SafetensorsTest, StrictLoadingRefusesNamesThatTheModuleLacks) {
+  Net module;
+  std::vector<nn::NamedTensor> tensors = module.state_dict();
+  tensors.push_back({"bn.num_batches_tracked", full({}, 3, DType::i64)});  // as PyTorch's files have it
+  save_tensors(path_, tensors);
+  nn::load(module, path_);
+  tensors.push_back({"head.weight", zeros({2})});
+  save_tensors(path_, tensors);
+  try {
+    nn::load(module, path_);
+    ADD_FAILURE() << "loaded";
+  } catch (const ParseError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("tensor 'head.weight' of the file is not in the module"));
+  }
+}
+
+TEST_F(SafetensorsTest, LooseLoadingReportsWhatEitherLacks) {
+  Net saved, loaded;
+  std::vector<nn::NamedTensor> tensors = saved.parameters();
+  tensors.push_back({"head.weight", zeros({2})});
+  save_tensors(path_, tensors);
+  const nn::LoadReport report = nn::load(loaded, path_, {.strict = false});
+  EXPECT_THAT(report.missing, testing::ElementsAre("bn.running_mean", "bn.running_var"));
+  EXPECT_THAT(report.unexpected, testing::ElementsAre("head.weight"));
+  EXPECT_EQ(loaded.conv->weight.to_vector<float>(), saved.conv->weight.to_vector<float>());
+  nn::save(Net(5), path_);
+  EXPECT_THROW(nn::load(loaded, path_, {.strict = false}), ParseError);
+}
+
+TEST_F(SafetensorsTest, FloatsAreConvertedOnRequest) {
+  Net saved, loaded;
+  std::vector<nn::NamedTensor> tensors = saved.state_dict();
+  for (nn::NamedTensor& each : tensors) each.tensor = each.tensor.to(DType::bf16);
+  save_tensors(path_, tensors);
+  EXPECT_THROW(nn::load(loaded, path_), ParseError);
+  nn::load(loaded, path_, {.convert = true});
+  EXPECT_EQ(loaded.conv->weight.dtype(), DType::f32);
+  EXPECT_EQ(loaded.conv->weight.to_vector<float>(), tensors[0].tensor.to(DType::f32).to_vector<float>());
+  tensors[0].tensor = zeros({4, 3, 3, 3}, DType::i32);
+  save_tensors(path_, tensors);
+  EXPECT_THROW(nn::load(loaded, path_, {.convert = true}), ParseError);
+}
+
+TEST_F(SafetensorsTest, AStateDictPassesBetweenModules) {
+  Net saved, loaded;
+  nn::load_state_dict(loaded, saved.state_dict());
+  EXPECT_EQ(values_of(loaded), values_of(saved));
+  const auto before = values_of(loaded);
+  try {
+    nn::load_state_dict(loaded, Net(5).state_dict());
+    ADD_FAILURE() << "loaded";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("tensor 'conv.weight' is f32 [5, 3, 3, 3]"));
+  }
+  EXPECT_EQ(values_of(loaded), before);
+}
+
 }  // namespace
 }  // namespace ferry
