@@ -44,7 +44,7 @@ PUBLIC_HEADERS = {
     "placement": ["device_guard.h"],
     "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],
     "autograd": ["autograd.h", "checkpoint.h"],
-    "nn": ["init.h", "nn.h", "nn_layers.h", "nn_module.h", "safetensors.h"],
+    "nn": ["init.h", "nn.h", "nn_layers.h", "nn_module.h", "nn_sequence.h", "safetensors.h"],
     "optim": ["grad_scaler.h", "optim.h", "schedule.h"],
     "models": ["max_batch.h", "models.h", "ferry.h"],
 }

@@ -3,3 +3,4 @@
 
 #include <ferry/nn_layers.h>
 #include <ferry/nn_module.h>
+#include <ferry/nn_sequence.h>

@@ -7,7 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include <ferry/activations.h>
+#include <ferry/convolution.h>
 #include <ferry/nn_module.h>
+#include <ferry/normalization.h>
 #include <ferry/ops.h>
 
 namespace ferry::nn {
@@ -36,6 +39,20 @@ class Conv2d : public Module {
   Conv2dOptions options_;
 };
 
+// weight: [in, out / groups, kh, kw], normal with variance 2 / (in kh kw); bias: zeros.
+class ConvTranspose2d : public Module {
+ public:
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, std::array<std::int64_t, 2> kernel,
+                  ConvTranspose2dOptions options = {}, bool bias = true, DType dtype = DType::f32);
+  Tensor weight, bias;
+
+ protected:
+  Tensor forward(const Tensor& x) override { return conv_transpose2d(x, weight, bias, options_); }
+
+ private:
+  ConvTranspose2dOptions options_;
+};
+
 // gamma ones, beta zeros, running mean zeros, running variance ones.
 class BatchNorm2d : public Module {
  public:
@@ -49,6 +66,35 @@ class BatchNorm2d : public Module {
   double momentum_, epsilon_;
 };
 
+// Over the trailing axes. gamma: ones, beta: zeros, both of `shape`.
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(const Shape& shape, double epsilon = 1e-5, DType dtype = DType::f32);
+  Tensor gamma, beta;
+
+ protected:
+  Tensor forward(const Tensor& x) override { return layer_norm(x, shape_, gamma, beta, epsilon_); }
+
+ private:
+  Shape shape_;
+  double epsilon_;
+};
+
+// gamma: ones, beta: zeros, [channels].
+class GroupNorm : public Module {
+ public:
+  // Throws: InvalidArgument unless groups divides channels.
+  GroupNorm(std::int64_t groups, std::int64_t channels, double epsilon = 1e-5, DType dtype = DType::f32);
+  Tensor gamma, beta;
+
+ protected:
+  Tensor forward(const Tensor& x) override { return group_norm(x, groups_, gamma, beta, epsilon_); }
+
+ private:
+  std::int64_t groups_;
+  double epsilon_;
+};
+
 class Relu : public Module {
  protected:
   Tensor forward(const Tensor& x) override { return relu(x); }
@@ -57,6 +103,62 @@ class Relu : public Module {
 class Tanh : public Module {
  protected:
   Tensor forward(const Tensor& x) override { return tanh(x); }
+};
+
+class Sigmoid : public Module {
+ protected:
+  Tensor forward(const Tensor& x) override { return sigmoid(x); }
+};
+
+class Silu : public Module {
+ protected:
+  Tensor forward(const Tensor& x) override { return silu(x); }
+};
+
+class Gelu : public Module {
+ public:
+  explicit Gelu(GeluApproximation approximation = GeluApproximation::none) : approximation_(approximation) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return gelu(x, approximation_); }
+
+ private:
+  GeluApproximation approximation_;
+};
+
+class LeakyRelu : public Module {
+ public:
+  explicit LeakyRelu(double slope = 0.01) : slope_(slope) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return leaky_relu(x, slope_); }
+
+ private:
+  double slope_;
+};
+
+class Softmax : public Module {
+ public:
+  explicit Softmax(int axis = -1) : axis_(axis) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return softmax(x, axis_); }
+
+ private:
+  int axis_;
+};
+
+// In training only.
+class Dropout : public Module {
+ public:
+  // Throws: InvalidArgument for p outside [0, 1].
+  explicit Dropout(double p = 0.5);
+
+ protected:
+  Tensor forward(const Tensor& x) override { return dropout(x, p_, training()); }
+
+ private:
+  double p_;
 };
 
 class MaxPool2d : public Module {
@@ -79,6 +181,28 @@ class AvgPool2d : public Module {
 
  private:
   Pool2dOptions options_;
+};
+
+class AdaptiveAvgPool2d : public Module {
+ public:
+  explicit AdaptiveAvgPool2d(std::array<std::int64_t, 2> output) : output_(output) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, output_); }
+
+ private:
+  std::array<std::int64_t, 2> output_;
+};
+
+class Upsample2d : public Module {
+ public:
+  explicit Upsample2d(Upsample2dOptions options) : options_(options) {}
+
+ protected:
+  Tensor forward(const Tensor& x) override { return upsample2d(x, options_); }
+
+ private:
+  Upsample2dOptions options_;
 };
 
 // The axes from `first_axis` on as one.

@@ -51,6 +51,39 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
   return batch_norm(x, gamma, beta, running_mean, running_var, {training(), momentum_, epsilon_});
 }
 
+ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
+                                 std::array<std::int64_t, 2> kernel, ConvTranspose2dOptions options, bool with_bias,
+                                 DType dtype)
+    : options_(options) {
+  require_positive("ConvTranspose2d", {in_channels, out_channels, kernel[0], kernel[1], options.groups});
+  FERRY_CHECK(in_channels % options.groups == 0 && out_channels % options.groups == 0, InvalidArgument,
+              "ConvTranspose2d: {} input and {} output channels do not divide into {} groups", in_channels,
+              out_channels, options.groups);
+  const double deviation = std::sqrt(2 / static_cast<double>(in_channels * kernel[0] * kernel[1]));
+  const Shape shape = {in_channels, out_channels / options.groups, kernel[0], kernel[1]};
+  weight = register_parameter("weight", normal(shape, 0, deviation, dtype));
+  if (with_bias) bias = register_parameter("bias", zeros({out_channels}, dtype));
+}
+
+LayerNorm::LayerNorm(const Shape& shape, double epsilon, DType dtype) : shape_(shape), epsilon_(epsilon) {
+  for (const std::int64_t extent : shape) require_positive("LayerNorm", {extent});
+  gamma = register_parameter("weight", ones(shape, dtype));
+  beta = register_parameter("bias", zeros(shape, dtype));
+}
+
+GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, double epsilon, DType dtype)
+    : groups_(groups), epsilon_(epsilon) {
+  require_positive("GroupNorm", {groups, channels});
+  FERRY_CHECK(channels % groups == 0, InvalidArgument, "GroupNorm: {} channels do not divide into {} groups", channels,
+              groups);
+  gamma = register_parameter("weight", ones({channels}, dtype));
+  beta = register_parameter("bias", zeros({channels}, dtype));
+}
+
+Dropout::Dropout(double p) : p_(p) {
+  FERRY_CHECK(p >= 0 && p <= 1, InvalidArgument, "Dropout: the probability {} is not in [0, 1]", p);
+}
+
 Embedding::Embedding(std::int64_t rows, std::int64_t features, GradientKind gradient, DType dtype)
     : gradient_(gradient) {
   require_positive("Embedding", {rows, features});
