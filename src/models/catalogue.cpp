@@ -10,7 +10,8 @@ namespace ferry::models {
 namespace {
 
 constexpr std::span<const Entry> (*kFamilies[])() = {
-    mlps, lenets, vggs, resnets, densenets, inceptions, mobilenets, shufflenets,
+    mlps,  lenets, vggs,       resnets,      densenets, inceptions, mobilenets, shufflenets,
+    unets, lstms,  tree_lstms, transformers, berts,     gpt2s,      dlrms,      word2vecs,
 };
 
 std::vector<Entry> collected() {

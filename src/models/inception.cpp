@@ -184,6 +184,7 @@ class Inception : public ImageClassifier {
     add("Mixed_7a", reduction8());
     add("Mixed_7b", grid8());
     if (!small) add("Mixed_7c", grid8());
+    dropout_ = register_module("dropout", std::make_shared<nn::Dropout>());
     fc_ = register_module("fc", std::make_shared<nn::Linear>(channels_, extents.classes, true, extents.dtype));
     draw_weights();
   }
@@ -225,7 +226,8 @@ class Inception : public ImageClassifier {
   Tensor run(const Tensor& x, Tensor* auxiliary) {
     const Tensor grid17 = run_blocks(steps(0, auxiliary_after_), x, segments_);
     if (auxiliary != nullptr) *auxiliary = (*auxiliary_)(grid17);
-    return (*fc_)(mean(run_blocks(steps(auxiliary_after_, steps_.size()), grid17, segments_), {2, 3}));
+    const Tensor grid8 = run_blocks(steps(auxiliary_after_, steps_.size()), grid17, segments_);
+    return (*fc_)((*dropout_)(mean(grid8, {2, 3})));
   }
   // Steps [first, last) with the poolings before them.
   std::vector<Block> steps(std::size_t first, std::size_t last) const {
@@ -246,6 +248,7 @@ class Inception : public ImageClassifier {
   std::vector<std::size_t> pooled_;  // steps with a pooling before them
   std::size_t auxiliary_after_ = 0;
   std::shared_ptr<Auxiliary> auxiliary_;
+  std::shared_ptr<nn::Dropout> dropout_;
   std::shared_ptr<nn::Linear> fc_;
 };
 

@@ -13,6 +13,7 @@ using Stages = std::array<int, 5>;
 
 struct Widths {
   std::int64_t first, last, hidden;  // of the first and the widest stages, and of the hidden linear layers
+  std::int64_t side;                 // of the pictures that the linear layers see
 };
 
 class Vgg : public ImageClassifier {
@@ -33,7 +34,7 @@ class Vgg : public ImageClassifier {
     }
     features_ = register_module("features", std::make_shared<Sequential>(std::move(layers)));
     kaiming_convolutions(*this, init::Fan::out);
-    const std::int64_t side = extents.size / 32;
+    side_ = widths.side;
     const auto linear = [&](std::int64_t in, std::int64_t out) {
       auto layer = std::make_shared<nn::Linear>(in, out, true, dtype);
       init::normal(layer->weight, 0, 0.01);
@@ -42,21 +43,26 @@ class Vgg : public ImageClassifier {
     };
     const auto relu = [] { return std::make_shared<nn::Relu>(); };
     classifier_ = register_module("classifier", std::make_shared<Sequential>(std::vector<nn::NamedModule>{
-                                                    {"0", linear(channels * side * side, widths.hidden)},
+                                                    {"0", linear(channels * side_ * side_, widths.hidden)},
                                                     {"1", relu()},
+                                                    {"2", std::make_shared<nn::Dropout>()},
                                                     {"3", linear(widths.hidden, widths.hidden)},
                                                     {"4", relu()},
+                                                    {"5", std::make_shared<nn::Dropout>()},
                                                     {"6", linear(widths.hidden, extents.classes)}}));
   }
 
  protected:
   Tensor forward(const Tensor& x) override {
     const std::shared_ptr<Sequential> stages[] = {features_};
-    return (*classifier_)(flatten(run_blocks(stages, x, segments_), 1));
+    const Tensor y = run_blocks(stages, x, segments_);
+    const bool fits = y.size(2) == side_ && y.size(3) == side_;
+    return (*classifier_)(flatten(fits ? y : adaptive_avg_pool2d(y, {side_, side_}), 1));
   }
 
  private:
   const std::int64_t segments_;
+  std::int64_t side_ = 0;
   std::shared_ptr<Sequential> features_, classifier_;
 };
 
@@ -65,7 +71,7 @@ std::shared_ptr<Model> vgg(const Options& options, const Stages& stages) {
   const ImageClassifier::Extents extents{3, or_published(options.image_size, small ? 32 : 224),
                                          or_published(options.classes, small ? 10 : 1000), options.dtype};
   return std::make_shared<Vgg>(extents, small ? Stages{1, 1, 2, 1, 1} : stages,
-                               small ? Widths{4, 16, 32} : Widths{64, 512, 4096}, options.checkpoint_segments);
+                               small ? Widths{4, 16, 32, 1} : Widths{64, 512, 4096, 7}, options.checkpoint_segments);
 }
 
 std::shared_ptr<Model> vgg16(const Options& options) { return vgg(options, {2, 2, 3, 3, 3}); }
