@@ -2,6 +2,7 @@
 
 Usage: ferry_command_test.py PROGRAM
 """
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,17 @@ class FerryCommand(unittest.TestCase):
         devices = self.run_program("devices").stdout
         self.assertIn("sim:rtx2080ti", devices)
         self.assertNotIn("sim:host", devices)
+
+    def test_models_have_parameters_operations_and_activations(self):
+        models = {model["name"]: model for model in json.loads(self.run_program("models", "--json", "-").stdout)["models"]}
+        resnet = models["resnet50"]
+        self.assertEqual(resnet["parameters"], 25_557_032)
+        self.assertAlmostEqual(resnet["flops_per_sample"] / 8.2e9, 1, delta=0.03)
+        self.assertAlmostEqual(resnet["activation_bytes_per_sample"] / 84e6, 1, delta=0.03)
+        self.assertIn("1512.03385", resnet["paper"])
+        table = self.run_program("models").stdout
+        for name in models:
+            self.assertIn(f"\n{name} ", table)
 
 
 if __name__ == "__main__":

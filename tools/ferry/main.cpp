@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   ferry::cli::add_devices_command(app);
   ferry::cli::add_max_batch_command(app);
+  ferry::cli::add_models_command(app);
   ferry::cli::add_report_command(app);
   ferry::cli::add_replay_command(app);
   try {
