@@ -9,7 +9,9 @@ namespace ferry::cli {
 void add_devices_command(CLI::App& app);
 void add_max_batch_command(CLI::App& app);
 void add_models_command(CLI::App& app);
-void add_report_command(CLI::App& app);
+void add_profile_command(CLI::App& app);
 void add_replay_command(CLI::App& app);
+void add_report_command(CLI::App& app);
+void add_train_command(CLI::App& app);
 
 }  // namespace ferry::cli

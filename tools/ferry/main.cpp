@@ -30,11 +30,15 @@ int main(int argc, char** argv) {
   ferry::cli::add_devices_command(app);
   ferry::cli::add_max_batch_command(app);
   ferry::cli::add_models_command(app);
-  ferry::cli::add_report_command(app);
+  ferry::cli::add_profile_command(app);
   ferry::cli::add_replay_command(app);
+  ferry::cli::add_report_command(app);
+  ferry::cli::add_train_command(app);
   try {
     if (argc > 1) require_known_command(app, argv[1]);
     app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
