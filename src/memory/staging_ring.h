@@ -19,7 +19,7 @@ namespace ferry {
 
 struct StagingRingOptions {
   Bytes slab = kMiB * 4;
-  int slabs = 4;
+  int slabs = 16;  // at the most: as many are made as copies in flight have needed
 };
 
 class StagingRing {

@@ -182,13 +182,27 @@ TEST(NoMemory, TheAdviceIsForTheDeviceThatHasNoMemory) {
   EXPECT_THAT(message_of<OutOfMemory>([&] { loss.backward(); }), HasSubstr("DeviceGuard<cpu>"));
 }
 
+// Only the first of several errors is thrown; the results of all that failed are NaN, however often they are read.
+TEST(QueuedErrors, LeaveNoValuesBehind) {
+  CheckedRuntime runtime(sim_backend());
+  const Tensor table = ones({4, 2});
+  const Tensor bad = embedding(table, from_vector<std::int64_t>({1, 9, 3}));
+  const Tensor worse = embedding(table, from_vector<std::int64_t>({7}));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { runtime->synchronize(); }), HasSubstr("ids[1] = 9"));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(bad.to_vector<float>(), Each(::testing::IsNan()));
+    EXPECT_THAT(worse.to_vector<float>(), Each(::testing::IsNan()));
+  }
+  EXPECT_THAT(table.to_vector<float>(), Each(1));
+}
+
 TEST(Staging, CopiesOfAnySizeNeedNoMorePinnedMemoryThanTheRing) {
   const StagingRingOptions ring;
   for (const Backend& backend : {sim_backend(), adversarial_backend(3), timing_only_backend()}) {
     CheckedRuntime runtime(backend);
     const Tensor host = [] {
       const DeviceGuard<cpu> guard;
-      return arange(0, 1e7, 1, DType::f32);  // 40 MB, no multiple of a slab
+      return arange(0, 3e7, 1, DType::f32);  // 120 MB, no multiple of a slab
     }();
     const Tensor same = host + 0.0;
     EXPECT_EQ(same.device(), gpu::device);

@@ -13,7 +13,8 @@ namespace ferry::cli {
 namespace {
 
 struct Settings {
-  RunOptions run{.steps = 5};
+  Settings() { run.steps = 5; }
+  RunOptions run;
   std::int64_t warm_up = 2;
   std::string sort = "default", html, chrome, trace;
   bool per_thread = false;

@@ -99,7 +99,9 @@ bool TrainingRun::run(const std::function<void(std::int64_t)>& before_step) {
     while (step_ < options_.steps && !program::interrupted()) {
       if (before_step) before_step(step_ - first_step_);
       step();
-      progress.update(share(), samples(), fmt::format("step {}  loss {:.4f}", step_, loss_));
+      progress.update(
+          share(), samples(),
+          options_.timing_only ? fmt::format("step {}", step_) : fmt::format("step {}  loss {:.4f}", step_, loss_));
       if (options_.save_every > 0 && step_ % options_.save_every == 0) save();
     }
     runtime_->synchronize();

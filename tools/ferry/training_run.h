@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include <ferry/safetensors.h>
+
 #include "tools/common/program.h"
 #include "tools/ferry/data_source.h"
 #include "tools/ferry/training_job.h"

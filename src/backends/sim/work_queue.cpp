@@ -1,6 +1,8 @@
 #include "src/backends/sim/work_queue.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace ferry::sim {
@@ -8,6 +10,17 @@ namespace {
 
 // Bounds the memory of queued views and staged copies; long enough that whole layers are reordered in tests.
 constexpr std::size_t kMaxPending = 512;
+
+// Results of a kernel that failed are no numbers, so that nothing takes what lay in their memory for values. Arguments
+// written in place keep their elements: a kernel fails before it writes.
+void invalidate(const KernelWork& work) {
+  const std::span<const TensorView> views(work.views), inputs = views.first(work.inputs);
+  for (const TensorView& output : views.subspan(work.inputs)) {
+    const bool in_place = std::ranges::any_of(inputs, [&](const TensorView& in) { return in.data == output.data; });
+    if (!output.given || output.data == nullptr || in_place) continue;
+    std::memset(output.data, 0xff, static_cast<std::size_t>(output.numel() * size_of(output.dtype)));
+  }
+}
 
 }  // namespace
 
@@ -90,9 +103,11 @@ void WorkQueue::run(KernelWork& work, std::uint64_t number) {
                  .outputs = views.subspan(work.inputs),
                  .attributes = work.attributes});
   } catch (Error& error) {
+    invalidate(work);
     error.locate(work.op, work.where);
     keep_error(std::current_exception(), number);
   } catch (...) {
+    invalidate(work);
     keep_error(std::current_exception(), number);
   }
 }
