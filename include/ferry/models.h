@@ -21,6 +21,9 @@
 
 namespace ferry::models {
 
+// For Options::checkpoint_segments: as many as the square root of the number of blocks, which keeps the fewest results.
+constexpr std::int64_t kSquareRootSegments = -1;
+
 // 0: as published.
 struct Options {
   DType dtype = DType::f32;

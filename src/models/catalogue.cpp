@@ -25,7 +25,7 @@ std::vector<Entry> collected() {
 void check(const Options& options) {
   FERRY_CHECK(is_floating(options.dtype), InvalidArgument, "models: dtype {} is not floating", name_of(options.dtype));
   FERRY_CHECK(options.classes >= 0 && options.image_size >= 0 && options.sequence_length >= 0 &&
-                  options.checkpoint_segments >= 0,
+                  options.checkpoint_segments >= kSquareRootSegments,
               InvalidArgument, "models: an option is negative");
 }
 

@@ -1,6 +1,7 @@
 #include "src/models/image_classifier.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ferry/checkpoint.h>
 #include "src/models/random_data.h"
@@ -45,6 +46,7 @@ void kaiming_convolutions(const nn::Module& module, init::Fan fan) {
 }
 
 Tensor run_blocks(const std::vector<Block>& blocks, const Tensor& x, std::int64_t segments) {
+  if (segments == kSquareRootSegments) segments = std::lround(std::sqrt(static_cast<double>(blocks.size())));
   if (segments > 0) {
     return checkpoint_sequential(blocks, std::min(static_cast<std::size_t>(segments), blocks.size()), x);
   }

@@ -79,7 +79,10 @@ void write_json(const std::string& path, const MaxBatch& found) {
   FERRY_CHECK(file.flush().good(), InvalidArgument, "'{}' cannot be written", path);
 }
 
-void run(const Settings& settings) {
+void run(Settings settings) {
+  std::int64_t& segments = settings.job.shape.checkpoint_segments;
+  if (settings.method == "checkpoint" && segments == 0) segments = models::kSquareRootSegments;
+  if (segments != 0) settings.method = "checkpoint";
   Runtime runtime(runtime_options(settings));
   TrainingJob job(settings.job);
   // With --json - the figures alone go to the standard output.
@@ -110,7 +113,9 @@ void add_max_batch_command(CLI::App& app) {
   const auto settings = std::make_shared<Settings>();
   add_job_options(*command, settings->job);
   command->add_option("--budget", settings->budget, "Memory of the simulated GPU, such as 5GiB (default: the card's)");
-  command->add_option("--method", settings->method, "none, or checkpoint: recompute blocks in backward")
+  command
+      ->add_option("--method", settings->method,
+                   "none, or checkpoint: recompute blocks in backward, in as many segments as the root of their number")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "checkpoint"}));
   command->add_option("--json", settings->json, "Write the figures to FILE; -: to the standard output, alone")

@@ -67,6 +67,10 @@ void add_job_options(CLI::App& command, JobOptions& options) {
       ->check(CLI::PositiveNumber);
   command.add_option("--classes", options.shape.classes, "Classes to tell apart (default: as published)")
       ->check(CLI::PositiveNumber);
+  command
+      .add_option("--checkpoint-segments", options.shape.checkpoint_segments,
+                  "Run the model's blocks in so many segments whose activations are recomputed in backward")
+      ->check(CLI::PositiveNumber);
   command.add_option("--optimizer", options.optimizer, "sgd, momentum, adam, adamw or adagrad")
       ->capture_default_str()
       ->check(CLI::IsMember({"sgd", "momentum", "adam", "adamw", "adagrad"}));

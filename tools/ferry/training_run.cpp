@@ -154,7 +154,8 @@ Metadata TrainingRun::settings() const {
           {"seed", fmt::to_string(job.seed)},
           {"image-size", fmt::to_string(job.shape.image_size)},
           {"sequence-length", fmt::to_string(job.shape.sequence_length)},
-          {"classes", fmt::to_string(job.shape.classes)}};
+          {"classes", fmt::to_string(job.shape.classes)},
+          {"checkpoint-segments", fmt::to_string(job.shape.checkpoint_segments)}};
 }
 
 void TrainingRun::save() const {

@@ -1,0 +1,117 @@
+"""Runs ferry train, profile and max-batch: figures, resuming bit for bit, Ctrl-C, bad usage."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+FERRY = sys.argv.pop(1)
+
+
+def ferry(*arguments, check=True):
+    result = subprocess.run([FERRY, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if check and result.returncode != 0:
+        raise AssertionError(f"{arguments}: {result.returncode}\n{result.stdout}{result.stderr}")
+    return result
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def train(self, steps, *options, checkpoint="run.ckpt"):
+        return ferry("train", "--model", "lenet", "--data", "random", "--batch", 4, "--quiet", "--rate", 0.01,
+                     "--optimizer", "adamw", "--steps", steps, "--checkpoint", self.folder / checkpoint, *options)
+
+    def test_resumes_bit_for_bit(self):
+        self.train(12, checkpoint="whole.ckpt")
+        self.train(5)
+        self.assertIn("Continuing from", self.train(12).stdout)
+        self.assertEqual((self.folder / "run.ckpt").read_bytes(), (self.folder / "whole.ckpt").read_bytes())
+        self.assertIn("were done before", self.train(12).stdout)
+
+    def test_refuses_a_checkpoint_of_other_options(self):
+        self.train(2)
+        result = ferry("train", "--model", "lenet", "--batch", 8, "--steps", 4, "--optimizer", "adamw", "--rate", 0.01,
+                       "--checkpoint", self.folder / "run.ckpt", check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--batch 4", result.stderr)
+        self.assertIn("--restart", result.stderr)
+
+    def test_ctrl_c_saves(self):
+        checkpoint = self.folder / "run.ckpt"
+        command = [FERRY, "train", "--model", "lenet", "--batch", "4", "--steps", "1000000", "--quiet", "--device", "cpu",
+                   "--checkpoint", str(checkpoint)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            while "Data:" not in process.stdout.readline():
+                self.assertIsNone(process.poll())
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            output = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 130, output)
+        self.assertIn("The same command continues", output)
+        self.assertTrue(checkpoint.exists())
+
+    def test_accumulated_batches_make_one_step(self):
+        figures = self.folder / "figures.json"
+        self.train(3, "--accumulate", 2, "--json", figures)
+        self.assertEqual(json.loads(figures.read_text(encoding="utf-8"))["batch"], 8)
+
+    def test_mixed_precision_trains(self):
+        for precision in ["bf16", "f16"]:
+            with self.subTest(precision):
+                result = ferry("train", "--model", "lenet", "--data", "fashion-mnist", "--batch", 32, "--steps", 60,
+                               "--quiet", "--optimizer", "adam", "--rate", 0.002, "--device", "cpu", "--precision",
+                               precision, "--json", self.folder / "figures.json")
+                self.assertIn("Loss:", result.stdout)
+                figures = json.loads((self.folder / "figures.json").read_text(encoding="utf-8"))
+                self.assertLess(figures["loss"], 0.6 * figures["first_loss"])
+
+    def test_text_needs_a_model_that_reads_text(self):
+        text = self.folder / "text"
+        text.write_text("words " * 500, encoding="utf-8")
+        result = ferry("train", "--model", "lenet", "--data", f"text:{text}", check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("next token", result.stderr)
+
+    def test_profile_prints_the_report_and_writes_files(self):
+        page, trace = self.folder / "page.html", self.folder / "run.trace"
+        result = ferry("profile", "--model", "lenet", "--batch", 4, "--steps", 2, "--timing-only", "--device",
+                       "sim:v100-16gb", "--quiet", "--html", page, "--trace", trace)
+        self.assertIn("Profiling Report", result.stdout)
+        self.assertIn("conv2d", result.stdout)
+        self.assertTrue(page.read_text(encoding="utf-8").lower().startswith("<!doctype html>"))
+        self.assertIn("conv2d", ferry("report", trace).stdout)
+
+    def test_max_batch_finds_more_with_more_memory_and_with_checkpoints(self):
+        def largest(*options):
+            text = ferry("max-batch", "--model", "resnet18", "--image-size", 64, "--device", "sim:rtx2080ti", "--json",
+                         "-", *options).stdout
+            figures = json.loads(text)
+            self.assertGreater(figures["ms_per_sample"], 0)
+            return figures
+
+        small = largest("--budget", "1GiB")
+        self.assertLessEqual(small["peak_bytes"], 1 << 30)
+        self.assertGreater(largest("--budget", "2GiB")["batch"], small["batch"])
+        self.assertGreater(largest("--budget", "1GiB", "--method", "checkpoint")["batch"], small["batch"])
+        self.assertEqual(largest("--budget", "1GiB"), small)
+
+    def test_bad_usage_is_one_line(self):
+        for arguments in [["max-batch", "--model", "nothing"], ["train", "--model", "lenet", "--data", "noise"],
+                          ["train", "--model", "lenet", "--timing-only", "--device", "cpu"],
+                          ["max-batch", "--model", "lenet", "--budget", "much"]]:
+            with self.subTest(arguments):
+                result = ferry(*arguments, check=False)
+                self.assertEqual(result.returncode, 2)
+                self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
