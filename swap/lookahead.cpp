@@ -6,9 +6,9 @@
 namespace ferry::swap {
 namespace {
 
-constexpr std::int64_t kSmall = 2000;   // a storage below this part of the budget is not copied in advance
-constexpr std::int64_t kTiny = 50'000;  // below this part of it it stays
-constexpr std::size_t kFarEnough = 64;  // storages that one recomputation is followed to
+constexpr std::int64_t kSmall = 10'000;  // a storage below this part of the budget is not copied in advance
+constexpr std::int64_t kTiny = 50'000;   // below this part of it it stays
+constexpr std::size_t kFarEnough = 64;   // storages that one recomputation is followed to
 
 std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
@@ -191,7 +191,8 @@ bool Lookahead::evict(StorageIndex s) {
   const bool is_copied = executor_->has_host_copy(s);
   if (executor_->released(s)) return executor_->drop(s), true;
   const bool may_recompute = methods_ != Methods::swap && storage(s).recomputable;
-  if (use == uses_.beyond() && may_recompute) return executor_->drop(s), true;
+  // Without recomputation nobody else will ask for it either.
+  if (use == uses_.beyond() && (may_recompute || methods_ == Methods::swap)) return executor_->drop(s), true;
   const bool recomputes = may_recompute && (!may_swap() || uses_.recompute_cost(s, use) != Uses::kImpossible);
   executor_->count_decision();
   if (is_copied || !recomputes) {

@@ -27,6 +27,7 @@ class Search {
         tensors_(iteration),
         uses_(iteration),
         base_(unconstrained(iteration)),
+        bound_(lower_bound(iteration, budget_, options.methods, options.link)),
         random_(options.seed) {
     trials_left_ = options.trials > 0 ? options.trials : usual_trials(iteration, options.methods);
   }
@@ -43,9 +44,12 @@ class Search {
         if (methods != options_.methods && options_.methods != Methods::both) continue;
         if (methods == Methods::swap && options_.methods == Methods::both) continue;
         Program program;
-        const Cost cost = replay(
-            iteration_,
-            {.budget = budget_, .policy = policy, .methods = methods, .link = options_.link, .record = &program});
+        const Cost cost = replay(iteration_, {.budget = budget_,
+                                              .policy = policy,
+                                              .methods = methods,
+                                              .link = options_.link,
+                                              .time_limit = methods == Methods::recompute ? 2 : kTimeLimit,
+                                              .record = &program});
         ++trials_;
         offer(cost, std::move(program));
       }
@@ -91,7 +95,7 @@ class Search {
     if (best_steering_time_ == Nanoseconds::max()) return;
     collect_movable();
     if (movable_.empty()) return;
-    while (trials_left_ > 0) try_steering(changed(best_steering_));
+    while (trials_left_ > 0 && !is_best()) try_steering(changed(best_steering_));
   }
 
   int trials() const { return trials_; }
@@ -109,7 +113,7 @@ class Search {
               .program = std::move(best_program_),
               .cost = best_,
               .base_time = base_.time,
-              .bound = lower_bound(iteration_, budget_, options_.methods, options_.link)};
+              .bound = bound_};
     return plan;
   }
 
@@ -159,7 +163,11 @@ class Search {
     return executor.run();
   }
 
+  // Nothing is left to gain.
+  bool is_best() const { return best_.feasible && best_.time <= bound_.time; }
+
   void try_steering(const Steering& steering) {
+    if (is_best()) return;
     ++trials_;
     --trials_left_;
     scratch_.clear();
@@ -260,6 +268,7 @@ class Search {
   StorageTensors tensors_;
   Uses uses_;
   Unconstrained base_;
+  Bound bound_;
   std::mt19937_64 random_;
   int trials_left_ = 0, trials_ = 0;
   std::vector<StorageIndex> movable_, gone_;

@@ -97,6 +97,15 @@ TEST_P(PublishedLog, PlannedHybridIsBetterStill) {
   }
 }
 
+// Where the link carries what has to move, swapping costs nothing.
+TEST_P(PublishedLog, PlannedSwapHidesBehindTheOps) {
+  const Link link{.out_bytes_per_second = 50e9, .in_bytes_per_second = 50e9};
+  const PlanResult swap = make_plan(iteration_, {.budget = part(.7), .methods = Methods::swap, .link = link});
+  ASSERT_TRUE(swap.plan);
+  EXPECT_EQ(swap.plan->cost.recompute, Nanoseconds{0});
+  EXPECT_LE(overhead(swap.plan->cost.time), 1.03);
+}
+
 INSTANTIATE_TEST_SUITE_P(Logs, PublishedLog, ::testing::Values("unet", "resnet32", "transformer"),
                          [](const auto& log) { return log.param; });
 
