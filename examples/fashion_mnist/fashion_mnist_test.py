@@ -39,6 +39,15 @@ class FashionMnist(unittest.TestCase):
         self.assertEqual(figures["steps"], 188)
         self.assertGreaterEqual(figures["test_accuracy"], 0.70)
 
+    # In half an epoch; of three whole ones docs/training.md has the figures.
+    def test_mixed_precision_learns_as_well(self):
+        training = ["--limit", "6000", "--epochs", "1", "--batch", "32", "--rate", "0.05", "--test-limit", "2000"]
+        whole = self.figures("f32.json", *training)["test_accuracy"]
+        for precision in ("bf16", "f16"):
+            with self.subTest(precision):
+                figures = self.figures(f"{precision}.json", *training, "--precision", precision)
+                self.assertGreaterEqual(figures["test_accuracy"], whole - 0.03)
+
     def test_repeats_itself_on_the_virtual_clock(self):
         # The last batch has a single picture.
         training = ["--limit", "129", "--test-limit", "100", "--epochs", "2", "--batch", "64"]

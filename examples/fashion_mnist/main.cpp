@@ -21,6 +21,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--rate", options.rate, "Highest learning rate; reached after a tenth of the way, then falls to 0")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_option("--precision", options.precision, "f32, or mixed: bf16, or f16 with a scaled loss")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("--checkpoint", options.checkpoint,
                  "Save the state of training to FILE after each epoch and on Ctrl-C, and continue from it where it "
                  "exists")

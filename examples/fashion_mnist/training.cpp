@@ -23,6 +23,7 @@ constexpr std::int64_t kLossEvery = 10;
 constexpr double kLossMemory = 0.9;
 constexpr double kWarmUp = 0.1;  // share of the way on which the rate rises
 constexpr std::int64_t kTestBatch = 500;
+const std::string kScaler = "scaler.";  // before names of its state in a checkpoint
 
 template <class Number>
 Number number_at(const Metadata& metadata, const std::string& key, const std::string& path) {
@@ -42,7 +43,8 @@ Trainer::Trainer(const Options& options, const program::Pictures& training, cons
       training_(training),
       test_(test),
       model_(program::kPictureClasses),
-      optimizer_(model_, {.rate = options.rate, .momentum = options.momentum, .weight_decay = options.weight_decay}) {
+      optimizer_(model_, {.rate = options.rate, .momentum = options.momentum, .weight_decay = options.weight_decay}),
+      scaler_({.enabled = options.precision == "f16"}) {
   if (!options.checkpoint.empty() && !options.restart && std::filesystem::exists(options.checkpoint)) resume();
 }
 
@@ -54,12 +56,20 @@ double Trainer::rate_now() const {
   return options_.rate * std::min(share / kWarmUp, (1 - share) / (1 - kWarmUp));
 }
 
+// Forward in 16 bits where that is asked for; parameters, gradients and the update stay f32.
+Tensor Trainer::loss_of(const program::PictureBatch& batch) {
+  const Autocast autocast{
+      {.dtype = options_.precision == "f16" ? DType::f16 : DType::bf16, .enabled = options_.precision != "f32"}};
+  return softmax_cross_entropy(model_(batch.images), batch.labels);
+}
+
 void Trainer::train_step(std::span<const std::int32_t> positions) {
   const program::PictureBatch batch = training_.batch(positions);
-  const Tensor loss = softmax_cross_entropy(model_(batch.images), batch.labels);
-  loss.backward();
+  const Tensor loss = loss_of(batch);
+  scaler_.scale(loss).backward();
   optimizer_.set_rate(rate_now());
-  optimizer_.step();
+  scaler_.step(optimizer_);
+  scaler_.update();
   optimizer_.zero_grad();
   if (state_.step % kLossEvery == 0) {
     const double value = loss.item();
@@ -126,7 +136,8 @@ Metadata Trainer::settings() const {
           {"pictures", fmt::to_string(training_.size())},
           {"rate", fmt::to_string(options_.rate)},
           {"momentum", fmt::to_string(options_.momentum)},
-          {"weight-decay", fmt::to_string(options_.weight_decay)}};
+          {"weight-decay", fmt::to_string(options_.weight_decay)},
+          {"precision", options_.precision}};
 }
 
 void Trainer::save() const {
@@ -134,6 +145,7 @@ void Trainer::save() const {
   std::vector<nn::NamedTensor> tensors = model_.parameters();
   for (const auto& list : {model_.buffers(), optimizer_.state()})
     tensors.insert(tensors.end(), list.begin(), list.end());
+  for (const nn::NamedTensor& each : scaler_.state()) tensors.push_back({kScaler + each.name, each.tensor});
   Metadata metadata = settings();
   metadata["step"] = fmt::to_string(state_.step);
   metadata["loss"] = fmt::to_string(state_.loss);
@@ -156,11 +168,16 @@ void Trainer::resume() {
   for (const auto& list : {model_.parameters(), model_.buffers()}) {
     for (const nn::NamedTensor& each : list) of_model.insert(each.name);
   }
-  std::vector<nn::NamedTensor> state;
+  std::vector<nn::NamedTensor> state, scaler_state;
   for (const nn::NamedTensor& each : file.tensors) {
-    if (!of_model.contains(each.name)) state.push_back(each);
+    if (each.name.starts_with(kScaler)) {
+      scaler_state.push_back({each.name.substr(kScaler.size()), each.tensor});
+    } else if (!of_model.contains(each.name)) {
+      state.push_back(each);
+    }
   }
   optimizer_.set_state(state);
+  scaler_.set_state(scaler_state);
 }
 
 }  // namespace fashion_mnist

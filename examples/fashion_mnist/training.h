@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include <ferry/grad_scaler.h>
 #include <ferry/optim.h>
 #include <ferry/safetensors.h>
 
@@ -20,6 +21,7 @@ struct Options {
   std::int64_t epochs = 3, batch = 128;
   std::int64_t limit = 0, test_limit = 0;  // pictures; 0: all
   double rate = 0.1, momentum = 0.9, weight_decay = 5e-4;
+  std::string precision = "f32";  // or mixed: "bf16", "f16"
   std::string checkpoint;
   bool restart = false;  // ignore an existing checkpoint
 };
@@ -53,6 +55,7 @@ class Trainer {
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const { return steps_per_epoch() * options_.epochs; }
   double rate_now() const;
+  ferry::Tensor loss_of(const program::PictureBatch& batch);
   void train_step(std::span<const std::int32_t> positions);
   ferry::Metadata settings() const;
   void save() const;
@@ -63,6 +66,7 @@ class Trainer {
   const program::Pictures& test_;
   SmallResNet model_;
   ferry::optim::Sgd optimizer_;
+  ferry::GradScaler scaler_;  // passes everything unchanged but in f16
   TrainingState state_;
   double images_per_second_ = 0;
 };

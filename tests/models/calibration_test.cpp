@@ -1,6 +1,7 @@
 // The simulated GPUs against the world: throughput of training on published cards, the memory that training takes.
 #include <gtest/gtest.h>
 
+#include <ferry/autocast.h>
 #include <ferry/optim.h>
 #include "tests/models/each_model.h"
 #include "tests/support/runtime_fixture.h"
@@ -85,6 +86,15 @@ TEST(Memory, ResNet50KeepsTheInputsOfConvolutionsAndBatchNorms) {
   const double kept = Training(*runtime, "resnet50", 16).kept_bytes();
   EXPECT_GT(kept, 80e6);
   EXPECT_LT(kept, 86e6);
+}
+
+TEST(Memory, MixedPrecisionKeepsLittleMoreThanHalf) {
+  CheckedRuntime runtime(without_values("rtx2080ti"));
+  const double whole = Training(*runtime, "resnet50", 16).kept_bytes();
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Autocast autocast{{.dtype = dtype}};
+    EXPECT_LE(Training(*runtime, "resnet50", 16).kept_bytes(), 0.6 * whole) << name_of(dtype);
+  }
 }
 
 TEST(Memory, ResNet50TrainsWithOver100PicturesOnElevenGigabytes) {
