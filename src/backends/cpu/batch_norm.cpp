@@ -95,7 +95,8 @@ Statistics batch_statistics(const Pieces& pieces, const T* x) {
 template <class T>
 void normalize(const Pieces& pieces, const T* x, const Vector& means, const Vector& scales, const Vector& shifts,
                T* y) {
-  const auto mean = narrowed<T>(means), scale = narrowed<T>(scales), shift = narrowed<T>(shifts);
+  using C = kernels::Compute<T>;
+  const auto mean = narrowed<C>(means), scale = narrowed<C>(scales), shift = narrowed<C>(shifts);
   const auto apply = batch_norm_loops<T>().apply[pieces.order];
   for_each_piece(pieces, [&](std::int64_t i) {
     const std::int64_t c = pieces.channel(i);
@@ -109,7 +110,8 @@ struct GradientSums {
 };
 
 template <class T>
-GradientSums gradient_sums(const Pieces& pieces, const T* dy, const T* x, const std::vector<T>& mean) {
+GradientSums gradient_sums(const Pieces& pieces, const T* dy, const T* x,
+                           const std::vector<kernels::Compute<T>>& mean) {
   const std::int64_t width = pieces.width();
   const auto size = static_cast<std::size_t>(pieces.count() * width);
   const auto channels = static_cast<std::size_t>(pieces.channels);
@@ -138,17 +140,18 @@ struct Affine {
 template <class T>
 void backward(const KernelContext& context, const TensorView& dy, const TensorView& x, const Affine& affine) {
   const Pieces pieces = make_pieces(x);
-  const auto mean = narrowed<T>(affine.mean);
+  using C = kernels::Compute<T>;
+  const auto mean = narrowed<C>(affine.mean);
   GradientSums sums = gradient_sums<T>(pieces, dy.as<const T>(), x.as<const T>(), mean);
   const auto channels = static_cast<std::size_t>(pieces.channels);
-  std::vector<T> scale(channels), slope(channels), shift(channels);
+  std::vector<C> scale(channels), slope(channels), shift(channels);
   const double n = static_cast<double>(std::max<std::int64_t>(1, pieces.rows));
   for (std::size_t c = 0; c < channels; ++c) {
     const double factor = affine.gamma[c] * affine.inverse_std[c];
     sums.product[c] *= affine.inverse_std[c];
-    scale[c] = static_cast<T>(factor);
-    slope[c] = static_cast<T>(-factor * affine.inverse_std[c] * sums.product[c] / n);
-    shift[c] = static_cast<T>(-factor * sums.dy[c] / n);
+    scale[c] = static_cast<C>(factor);
+    slope[c] = static_cast<C>(-factor * affine.inverse_std[c] * sums.product[c] / n);
+    shift[c] = static_cast<C>(-factor * sums.dy[c] / n);
   }
   const auto gradient = batch_norm_loops<T>().gradient[pieces.order];
   T* const dx = context.out(0).template as<T>();
@@ -166,10 +169,15 @@ void backward(const KernelContext& context, const TensorView& dy, const TensorVi
 void apply_statistics(const KernelContext& context, const TensorView& x, const Affine& affine, const Vector& beta) {
   Vector scale(affine.gamma);
   for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= affine.inverse_std[c];
-  visit_types<float, double>(context, x.dtype, [&](auto tag) {
+  visit_types<float, double, bfloat16>(context, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     normalize<T>(make_pieces(x), x.as<const T>(), affine.mean, scale, beta, context.out().as<T>());
   });
+}
+
+// bf16 becomes f32 by a shift; of f16 that takes long enough to do it once instead of in each pass.
+bool done_in_f32_for_f16(const KernelContext& context, Kernel self) {
+  return context.out().dtype == DType::f16 && done_in_f32(context, self);
 }
 
 double epsilon_of(const KernelContext& context) { return context.attributes.as<ops::BatchNormAttributes>().epsilon; }
@@ -177,12 +185,12 @@ double epsilon_of(const KernelContext& context) { return context.attributes.as<o
 }  // namespace
 
 void batch_norm(const KernelContext& context) {
-  if (done_in_f32(context, batch_norm)) return;
+  if (done_in_f32_for_f16(context, batch_norm)) return;
   const TensorView x = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const std::int64_t channels = x.shape[1];
   const Pieces pieces = make_pieces(x);
   Affine affine;
-  visit_types<float, double>(context, x.dtype, [&](auto tag) {
+  visit_types<float, double, bfloat16>(context, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Statistics statistics = batch_statistics<T>(pieces, x.as<const T>());
     affine.mean = std::move(statistics.mean);
@@ -197,7 +205,7 @@ void batch_norm(const KernelContext& context) {
 }
 
 void batch_norm_inference(const KernelContext& context) {
-  if (done_in_f32(context, batch_norm_inference)) return;
+  if (done_in_f32_for_f16(context, batch_norm_inference)) return;
   const TensorView x = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const std::int64_t channels = x.shape[1];
   Affine affine{.mean = read_vector(context, context.in(3), channels, 0),
@@ -208,15 +216,15 @@ void batch_norm_inference(const KernelContext& context) {
 }
 
 void batch_norm_backward(const KernelContext& context) {
-  if (done_in_f32(context, batch_norm_backward)) return;
+  if (done_in_f32_for_f16(context, batch_norm_backward)) return;
   const TensorView dy = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
   const TensorView x = in_order_of(context.op, context.in(1), context.out(0), dnn::Buffer::primitive);
   const std::int64_t channels = x.shape[1];
   const Affine affine{.mean = read_vector(context, context.in(3), channels, 0),
                       .inverse_std = read_vector(context, context.in(4), channels, 1),
                       .gamma = read_vector(context, context.in(2), channels, 1)};
-  visit_types<float, double>(context, x.dtype,
-                             [&](auto tag) { backward<typename decltype(tag)::type>(context, dy, x, affine); });
+  visit_types<float, double, bfloat16>(
+      context, x.dtype, [&](auto tag) { backward<typename decltype(tag)::type>(context, dy, x, affine); });
 }
 
 void running_average_(const KernelContext& context) {

@@ -16,8 +16,12 @@ namespace ferry::cpu_backend::HWY_NAMESPACE {
 // Channels whose sums are kept side by side in registers, or partial sums of one channel.
 constexpr std::int64_t kBlock = 32;
 
-template <class T>
-double fold(const T* lanes) {
+using kernels::Compute;
+using kernels::load;
+using kernels::store;
+
+template <class C>
+double fold(const C* lanes) {
   double sum = 0;
   for (std::int64_t i = 0; i < kBlock; ++i) sum += static_cast<double>(lanes[i]);
   return sum;
@@ -34,15 +38,16 @@ void for_each_block(std::int64_t channels, const Body& body) {
 template <class T>
 void moments(std::int64_t rows, std::int64_t channels, const T* x, double* mean, double* m2) {
   for_each_block(channels, [&](std::int64_t c, auto n) {
-    T sum[kBlock] = {}, center[kBlock], squares[kBlock] = {};
+    using C = Compute<T>;
+    C sum[kBlock] = {}, center[kBlock], squares[kBlock] = {};
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* const row = x + r * channels + c;
-      for (std::int64_t i = 0; i < n; ++i) sum[i] += row[i];
+      for (std::int64_t i = 0; i < n; ++i) sum[i] += load(row[i]);
     }
-    for (std::int64_t i = 0; i < n; ++i) center[i] = sum[i] / static_cast<T>(rows);
+    for (std::int64_t i = 0; i < n; ++i) center[i] = sum[i] / static_cast<C>(rows);
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* const row = x + r * channels + c;
-      for (std::int64_t i = 0; i < n; ++i) squares[i] += (row[i] - center[i]) * (row[i] - center[i]);
+      for (std::int64_t i = 0; i < n; ++i) squares[i] += (load(row[i]) - center[i]) * (load(row[i]) - center[i]);
     }
     std::copy_n(center, static_cast<std::int64_t>(n), mean + c);
     std::copy_n(squares, static_cast<std::int64_t>(n), m2 + c);
@@ -51,29 +56,30 @@ void moments(std::int64_t rows, std::int64_t channels, const T* x, double* mean,
 
 template <class T>
 void plane_moments(std::int64_t, std::int64_t count, const T* x, double* mean, double* m2) {
-  T sum[kBlock] = {}, squares[kBlock] = {};
+  using C = Compute<T>;
+  C sum[kBlock] = {}, squares[kBlock] = {};
   for_each_block(count, [&](std::int64_t at, auto n) {
-    for (std::int64_t i = 0; i < n; ++i) sum[i] += x[at + i];
+    for (std::int64_t i = 0; i < n; ++i) sum[i] += load(x[at + i]);
   });
-  const T center = static_cast<T>(fold(sum) / static_cast<double>(count));
+  const C center = static_cast<C>(fold(sum) / static_cast<double>(count));
   for_each_block(count, [&](std::int64_t at, auto n) {
-    for (std::int64_t i = 0; i < n; ++i) squares[i] += (x[at + i] - center) * (x[at + i] - center);
+    for (std::int64_t i = 0; i < n; ++i) squares[i] += (load(x[at + i]) - center) * (load(x[at + i]) - center);
   });
   *mean = static_cast<double>(center);
   *m2 = fold(squares);
 }
 
 template <class T>
-void sums(std::int64_t rows, std::int64_t channels, const T* dy, const T* x, const T* mean, double* sum,
+void sums(std::int64_t rows, std::int64_t channels, const T* dy, const T* x, const Compute<T>* mean, double* sum,
           double* product) {
   for_each_block(channels, [&](std::int64_t c, auto n) {
-    T plain[kBlock] = {}, weighted[kBlock] = {}, center[kBlock];
+    Compute<T> plain[kBlock] = {}, weighted[kBlock] = {}, center[kBlock];
     std::copy_n(mean + c, static_cast<std::int64_t>(n), center);
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* const gradient = dy + r * channels + c;
       const T* const row = x + r * channels + c;
-      for (std::int64_t i = 0; i < n; ++i) plain[i] += gradient[i];
-      for (std::int64_t i = 0; i < n; ++i) weighted[i] += gradient[i] * (row[i] - center[i]);
+      for (std::int64_t i = 0; i < n; ++i) plain[i] += load(gradient[i]);
+      for (std::int64_t i = 0; i < n; ++i) weighted[i] += load(gradient[i]) * (load(row[i]) - center[i]);
     }
     std::copy_n(plain, static_cast<std::int64_t>(n), sum + c);
     std::copy_n(weighted, static_cast<std::int64_t>(n), product + c);
@@ -81,50 +87,53 @@ void sums(std::int64_t rows, std::int64_t channels, const T* dy, const T* x, con
 }
 
 template <class T>
-void plane_sums(std::int64_t, std::int64_t count, const T* dy, const T* x, const T* mean, double* sum,
+void plane_sums(std::int64_t, std::int64_t count, const T* dy, const T* x, const Compute<T>* mean, double* sum,
                 double* product) {
-  const T center = *mean;
-  T plain[kBlock] = {}, weighted[kBlock] = {};
+  const Compute<T> center = *mean;
+  Compute<T> plain[kBlock] = {}, weighted[kBlock] = {};
   for_each_block(count, [&](std::int64_t at, auto n) {
-    for (std::int64_t i = 0; i < n; ++i) plain[i] += dy[at + i];
-    for (std::int64_t i = 0; i < n; ++i) weighted[i] += dy[at + i] * (x[at + i] - center);
+    for (std::int64_t i = 0; i < n; ++i) plain[i] += load(dy[at + i]);
+    for (std::int64_t i = 0; i < n; ++i) weighted[i] += load(dy[at + i]) * (load(x[at + i]) - center);
   });
   *sum = fold(plain);
   *product = fold(weighted);
 }
 
 template <class T>
-void apply(std::int64_t rows, std::int64_t channels, const T* x, const T* mean, const T* scale, const T* shift, T* y) {
+void apply(std::int64_t rows, std::int64_t channels, const T* x, const Compute<T>* mean, const Compute<T>* scale,
+           const Compute<T>* shift, T* y) {
   for (std::int64_t r = 0; r < rows; ++r, x += channels, y += channels) {
     FERRY_INDEPENDENT
-    for (std::int64_t c = 0; c < channels; ++c) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+    for (std::int64_t c = 0; c < channels; ++c) y[c] = store<T>((load(x[c]) - mean[c]) * scale[c] + shift[c]);
   }
 }
 
 template <class T>
-void plane_apply(std::int64_t, std::int64_t count, const T* x, const T* mean, const T* scale, const T* shift, T* y) {
-  const T center = *mean, factor = *scale, offset = *shift;
+void plane_apply(std::int64_t, std::int64_t count, const T* x, const Compute<T>* mean, const Compute<T>* scale,
+                 const Compute<T>* shift, T* y) {
+  const Compute<T> center = *mean, factor = *scale, offset = *shift;
   FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < count; ++i) y[i] = (x[i] - center) * factor + offset;
+  for (std::int64_t i = 0; i < count; ++i) y[i] = store<T>((load(x[i]) - center) * factor + offset);
 }
 
 template <class T>
-void gradient(std::int64_t rows, std::int64_t channels, const T* dy, const T* x, const T* mean, const T* scale,
-              const T* slope, const T* shift, T* dx) {
+void gradient(std::int64_t rows, std::int64_t channels, const T* dy, const T* x, const Compute<T>* mean,
+              const Compute<T>* scale, const Compute<T>* slope, const Compute<T>* shift, T* dx) {
   for (std::int64_t r = 0; r < rows; ++r, dy += channels, x += channels, dx += channels) {
     FERRY_INDEPENDENT
     for (std::int64_t c = 0; c < channels; ++c) {
-      dx[c] = dy[c] * scale[c] + ((x[c] - mean[c]) * slope[c] + shift[c]);
+      dx[c] = store<T>(load(dy[c]) * scale[c] + ((load(x[c]) - mean[c]) * slope[c] + shift[c]));
     }
   }
 }
 
 template <class T>
-void plane_gradient(std::int64_t, std::int64_t count, const T* dy, const T* x, const T* mean, const T* scale,
-                    const T* slope, const T* shift, T* dx) {
-  const T center = *mean, factor = *scale, tilt = *slope, offset = *shift;
+void plane_gradient(std::int64_t, std::int64_t count, const T* dy, const T* x, const Compute<T>* mean,
+                    const Compute<T>* scale, const Compute<T>* slope, const Compute<T>* shift, T* dx) {
+  const Compute<T> center = *mean, factor = *scale, tilt = *slope, offset = *shift;
   FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * factor + ((x[i] - center) * tilt + offset);
+  for (std::int64_t i = 0; i < count; ++i)
+    dx[i] = store<T>(load(dy[i]) * factor + ((load(x[i]) - center) * tilt + offset));
 }
 
 template <class T>
@@ -137,6 +146,7 @@ BatchNormLoops<T> loops() {
 
 BatchNormLoops<float> loops_f32() { return loops<float>(); }
 BatchNormLoops<double> loops_f64() { return loops<double>(); }
+BatchNormLoops<bfloat16> loops_bf16() { return loops<bfloat16>(); }
 
 }  // namespace ferry::cpu_backend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -146,6 +156,7 @@ namespace ferry::cpu_backend {
 
 HWY_EXPORT(loops_f32);
 HWY_EXPORT(loops_f64);
+HWY_EXPORT(loops_bf16);
 
 template <>
 const BatchNormLoops<float>& batch_norm_loops<float>() {
@@ -156,6 +167,12 @@ const BatchNormLoops<float>& batch_norm_loops<float>() {
 template <>
 const BatchNormLoops<double>& batch_norm_loops<double>() {
   static const BatchNormLoops<double> loops = HWY_DYNAMIC_DISPATCH(loops_f64)();
+  return loops;
+}
+
+template <>
+const BatchNormLoops<bfloat16>& batch_norm_loops<bfloat16>() {
+  static const BatchNormLoops<bfloat16> loops = HWY_DYNAMIC_DISPATCH(loops_bf16)();
   return loops;
 }
 
