@@ -73,12 +73,18 @@ class Training(unittest.TestCase):
                 figures = json.loads((self.folder / "figures.json").read_text(encoding="utf-8"))
                 self.assertLess(figures["loss"], 0.6 * figures["first_loss"])
 
-    def test_text_needs_a_model_that_reads_text(self):
-        text = self.folder / "text"
-        text.write_text("words " * 500, encoding="utf-8")
-        result = ferry("train", "--model", "lenet", "--data", f"text:{text}", check=False)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("next token", result.stderr)
+    def test_text_is_learnt_by_models_that_read_it(self):
+        text, figures = self.folder / "text", self.folder / "figures.json"
+        text.write_text("words and words " * 500, encoding="utf-8")
+        ferry("train", "--model", "lstm", "--data", f"text:{text}", "--sequence-length", 8, "--batch", 8, "--steps", 20,
+              "--optimizer", "adam", "--rate", 0.003, "--device", "cpu", "--quiet", "--json", figures)
+        result = json.loads(figures.read_text(encoding="utf-8"))
+        self.assertLess(result["loss"], 0.6 * result["first_loss"])
+        for model in ["lenet", "transformer"]:
+            with self.subTest(model):
+                refused = ferry("train", "--model", model, "--data", f"text:{text}", check=False)
+                self.assertEqual(refused.returncode, 2)
+                self.assertIn("next token", refused.stderr)
 
     def test_profile_prints_the_report_and_writes_files(self):
         page, trace = self.folder / "page.html", self.folder / "run.trace"

@@ -14,6 +14,8 @@ namespace ferry::cli {
 namespace {
 
 constexpr std::string_view kTextPrefix = "text:";
+// What models that go from left to right call their targets; others have the answer before their eyes.
+constexpr std::string_view kNextWords = "next words";
 
 class RandomData final : public DataSource {
  public:
