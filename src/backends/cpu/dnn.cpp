@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kMostSpare = 8 * kHugePage;  // what a growing buffer takes beyond what was asked for
 // Above this, about 80 us on one core, waking a sleeping team (up to 70 us) pays.
 constexpr double kTeamFlops = 1.5e7;
 
@@ -30,8 +31,8 @@ struct GrowingBuffer {
 
   std::byte* at_least(std::size_t wanted) {
     if (wanted <= size) return data.get();
-    // Growing by half at least keeps a run with ever larger shapes from faulting the pages in anew each time.
-    const std::size_t grown = std::max(wanted, size + size / 2);
+    // Growing in large steps keeps a run with ever larger shapes from faulting the pages in anew each time.
+    const std::size_t grown = std::max(wanted, size + std::min(size / 2, kMostSpare));
     const std::size_t alignment = grown >= kHugePage ? kHugePage : kAlignment;
     const std::size_t rounded = round_up(grown, alignment);
     data.reset();
