@@ -162,20 +162,19 @@ void Trainer::resume() {
     throw InvalidArgument(fmt::format(
         "{} was made with another --{} than {}: use the same, or start anew with --restart", path, key, value));
   }
-  nn::load(model_, path);
-  // The rest of the file is the optimizer's.
   std::set<std::string> of_model;
   for (const auto& list : {model_.parameters(), model_.buffers()}) {
     for (const nn::NamedTensor& each : list) of_model.insert(each.name);
   }
-  std::vector<nn::NamedTensor> state, scaler_state;
+  std::vector<nn::NamedTensor> model_state, state, scaler_state;
   for (const nn::NamedTensor& each : file.tensors) {
     if (each.name.starts_with(kScaler)) {
       scaler_state.push_back({each.name.substr(kScaler.size()), each.tensor});
-    } else if (!of_model.contains(each.name)) {
-      state.push_back(each);
+    } else {
+      (of_model.contains(each.name) ? model_state : state).push_back(each);
     }
   }
+  nn::load_state_dict(model_, model_state);
   optimizer_.set_state(state);
   scaler_.set_state(scaler_state);
 }

@@ -23,7 +23,7 @@ def resident_bytes(pid):
 
 class SteadyMemory(unittest.TestCase):
     def samples(self, command):
-        """Resident memory every tenth of a second while the command runs."""
+        """Resident memory at short intervals while the command runs."""
         values = []
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             while process.poll() is None:
@@ -31,7 +31,7 @@ class SteadyMemory(unittest.TestCase):
                     values.append(resident_bytes(process.pid))
                 except (OSError, IndexError):
                     break
-                time.sleep(0.1)
+                time.sleep(0.01)
             output = process.stdout.read()
         self.assertEqual(process.returncode, 0, output)
         return values

@@ -97,7 +97,8 @@ class TextData final : public DataSource {
   TextData(const std::string& path, const models::Batch& example, std::int64_t batch, std::uint64_t seed)
       : path_(path), batch_(batch), seed_(seed) {
     FERRY_CHECK(example.inputs.size() == 1 && example.inputs[0].rank() == 2 &&
-                    !is_floating(example.inputs[0].dtype()) && example.targets.shape() == example.inputs[0].shape(),
+                    !is_floating(example.inputs[0].dtype()) && example.targets.shape() == example.inputs[0].shape() &&
+                    example.targets.name() == kNextWords,
                 InvalidArgument, "--data text: the model does not predict the next token of a text");
     length_ = example.inputs[0].size(1);
     std::ifstream file(path, std::ios::binary);
