@@ -13,7 +13,8 @@ WORD_VECTORS, FASHION_MNIST = sys.argv[1:3]
 del sys.argv[1:3]
 FULL = os.environ.get("FERRY_TEST_FULL") == "1"
 STEPS = 10_000 if FULL else 1_000
-GROWTH = 1.02  # of what the first third needs
+# Beyond what the first third needs: a segment of the allocator, written results. A kilobyte a step would be 10 MiB.
+SLACK = 4 << 20
 
 
 def resident_bytes(pid):
@@ -40,7 +41,8 @@ class SteadyMemory(unittest.TestCase):
         self.assertGreater(len(values), 9, "the run was too short to tell")
         third = len(values) // 3
         early, late = max(values[:third]), max(values[third:])
-        self.assertLessEqual(late, GROWTH * early, f"{early} bytes at first, {late} later")
+        print(f"resident memory: {early} bytes at first, {late} later")
+        self.assertLessEqual(late, early + SLACK)
 
     def test_fashion_mnist(self):
         pictures = 16 * 250
