@@ -49,11 +49,12 @@ class Dims {
     values_[static_cast<std::size_t>(rank_++)] = value;
   }
 
-  // The product of all values; 1 for rank 0.
+  // The product of all values; 1 for rank 0. Wraps around where it does not fit: what makes a tensor checks its
+  // extents.
   constexpr std::int64_t product() const {
-    std::int64_t product = 1;
-    for (const std::int64_t value : *this) product *= value;
-    return product;
+    std::uint64_t product = 1;
+    for (const std::int64_t value : *this) product *= static_cast<std::uint64_t>(value);
+    return static_cast<std::int64_t>(product);
   }
 
   friend constexpr bool operator==(const Dims& a, const Dims& b) {
