@@ -39,7 +39,7 @@ class FashionMnist(unittest.TestCase):
         self.assertEqual(figures["steps"], 188)
         self.assertGreaterEqual(figures["test_accuracy"], 0.70)
 
-    # In half an epoch; of three whole ones docs/training.md has the figures.
+    # A short run; its accuracy varies by more than whole runs' does.
     def test_mixed_precision_learns_as_well(self):
         training = ["--limit", "6000", "--epochs", "1", "--batch", "32", "--rate", "0.05", "--test-limit", "2000"]
         whole = self.figures("f32.json", *training)["test_accuracy"]

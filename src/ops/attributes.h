@@ -172,12 +172,6 @@ struct L2NormalizeAttributes {
   double epsilon = 1e-12;
 };
 
-// --- losses ----------------------------------------------------------------------------------------------------------
-
-// softmax_cross_entropy: (logits [N, C] dense, labels i64 or i32 [N] dense) → (loss [N], log_sum_exp [N]).
-//   A label outside [0, C) is InvalidArgument. loss and log_sum_exp have logits' dtype, f32 for 16-bit logits.
-// softmax_cross_entropy_backward: (dloss [N], logits, labels, log_sum_exp) → dlogits.
-
 // --- embedding -------------------------------------------------------------------------------------------------------
 
 // embedding: (table [V, D] dense, ids i64 or i32, dense, any shape) → y [ids…, D]. An id outside [0, V) is

@@ -36,7 +36,7 @@ extern const OpSchema kSum, kMean, kMax, kArgmax;
 extern const OpSchema kCoalesce, kScatterAddRows;
 // slice.cpp
 extern const OpSchema kShape, kSlice, kCrop, kSliceBackward;
-// softmax_cross_entropy.cpp
+// losses.cpp
 extern const OpSchema kSoftmaxCrossEntropy, kSoftmaxCrossEntropyBackward;
 // transfer.cpp
 extern const OpSchema kTo;

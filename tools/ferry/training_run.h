@@ -34,7 +34,6 @@ class TrainingRun {
   // naming them, and as open_data and TrainingJob; ParseError for another file.
   explicit TrainingRun(const RunOptions& options);
 
-  Runtime& runtime() { return *runtime_; }
   // Prints what runs where.
   void print_head(std::string_view command) const;
   // Trains what is left; false after Ctrl-C. The state is saved then and at the end. before_step: called with the

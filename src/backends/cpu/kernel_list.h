@@ -71,11 +71,9 @@ void mean(const KernelContext&);
 void max(const KernelContext&);
 void argmax(const KernelContext&);
 
-// Normalisation and losses.
+// Normalisation; losses have a header of their own.
 void l2_normalize(const KernelContext&);
 void l2_normalize_backward(const KernelContext&);
-void softmax_cross_entropy(const KernelContext&);
-void softmax_cross_entropy_backward(const KernelContext&);
 
 // Embedding and sparse gradients.
 void embedding(const KernelContext&);
