@@ -42,7 +42,7 @@ PUBLIC_HEADERS = {
     "tensor": ["activations.h", "attention.h", "convolution.h", "indexing.h", "losses.h", "no_grad.h", "normalization.h",
                "ops.h", "recurrent.h", "reductions.h", "scope.h", "tensor.h"],
     "placement": ["device_guard.h"],
-    "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h"],
+    "runtime": ["autocast.h", "profiler.h", "random.h", "runtime.h", "swap.h"],
     "autograd": ["autograd.h", "checkpoint.h"],
     "nn": ["init.h", "nn.h", "nn_layers.h", "nn_module.h", "nn_sequence.h", "safetensors.h"],
     "optim": ["grad_scaler.h", "optim.h", "schedule.h"],
