@@ -21,6 +21,7 @@ struct AllocatorStats {
   Bytes allocated;  // asked for by live allocations
   Bytes active;     // allocated, rounded up, and blocks that wait for another stream's event
   Bytes reserved;   // taken from the driver
+  Bytes limit;      // that reserved never exceeds: a budget's, or the allocator's own; 0: none
   Bytes peak_allocated, peak_reserved;
   Bytes largest_free;                               // largest cached block
   std::int64_t allocations = 0, deallocations = 0;  // since the start

@@ -6,6 +6,8 @@
 //   | allocated | free       | waiting             |
 //   +-----------+------------+---------------------+
 //
+// Under a budget, segments of the small pool are cut from blocks of large ones (Block::holds, Segment::place).
+//
 // Plain data, guarded by the owning allocator's mutex.
 #pragma once
 
@@ -42,6 +44,7 @@ struct Block {
   Block* previous = nullptr;  // in a bin or a list
   Block* next = nullptr;
   StreamUse* uses = nullptr;  // other streams that use it
+  Segment* holds = nullptr;   // the segment that was cut from it
 };
 
 enum class PoolKind : std::uint8_t { small, large };
@@ -52,6 +55,7 @@ struct Segment {
   PoolKind pool = PoolKind::small;
   std::int32_t in_use = 0;  // blocks that are not free
   Block* first = nullptr;
+  Block* place = nullptr;  // what it was cut from; null: the driver gave it
   Segment* previous = nullptr;
   Segment* next = nullptr;
 };

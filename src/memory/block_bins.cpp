@@ -18,11 +18,15 @@ std::size_t BlockBins::index(Bytes size) noexcept {
   return kExact + (static_cast<std::uint64_t>(octave - kStepBits - 1) << kStepBits) + step;
 }
 
-void BlockBins::insert(Block& block) noexcept {
+void BlockBins::insert(Block& block, Ties ties) noexcept {
+  const auto precedes = [&](const Block& other) {
+    return other.size < block.size ||
+           (ties == Ties::lowest_first && other.size == block.size && other.data < block.data);
+  };
   const std::size_t bin = index(block.size);
   Block* before = nullptr;
   Block* after = heads_[bin];
-  while (after != nullptr && after->size < block.size) {
+  while (after != nullptr && precedes(*after)) {
     before = after;
     after = after->next;
   }

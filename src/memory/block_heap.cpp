@@ -7,11 +7,6 @@ namespace {
 
 constexpr Bytes kLargestRemainder = kMiB;  // that stays attached to a block of the large pool
 
-bool splits(const Block& block, Bytes size) {
-  const Bytes rest = block.size - size;
-  return block.segment->pool == PoolKind::small ? rest >= kBlockUnit : rest > kLargestRemainder;
-}
-
 std::size_t slot(StreamId stream) { return static_cast<std::size_t>(stream.value + 1); }
 
 }  // namespace
@@ -20,10 +15,25 @@ BlockBins& BlockHeap::bins_of(const Block& block) noexcept {
   return bins(*streams_[slot(block.stream)], block.segment->pool);
 }
 
-void BlockHeap::add_segment(std::byte* data, Bytes size, PoolKind pool, StreamId stream) {
+BlockHeap::StreamBins& BlockHeap::make_bins(StreamId stream) {
   if (slot(stream) >= streams_.size()) streams_.resize(slot(stream) + 1);
   auto& stream_bins = streams_[slot(stream)];
   if (stream_bins == nullptr) stream_bins = std::make_unique<StreamBins>();
+  return *stream_bins;
+}
+
+void BlockHeap::insert(Block& block) noexcept {
+  bins_of(block).insert(block, packing_ == Packing::tight ? Ties::lowest_first : Ties::latest_first);
+}
+
+bool BlockHeap::splits(const Block& block, Bytes size) const noexcept {
+  const Bytes rest = block.size - size;
+  const bool finely = block.segment->pool == PoolKind::small || packing_ == Packing::tight;
+  return finely ? rest >= kBlockUnit : rest > kLargestRemainder;
+}
+
+Segment& BlockHeap::add_segment(std::byte* data, Bytes size, PoolKind pool, StreamId stream) {
+  make_bins(stream);
   Block* block = blocks_.get();
   Segment* segment = nullptr;
   try {
@@ -36,7 +46,38 @@ void BlockHeap::add_segment(std::byte* data, Bytes size, PoolKind pool, StreamId
   if (segments_ != nullptr) segments_->previous = segment;
   segments_ = segment;
   *block = {.data = data, .size = size, .stream = stream, .segment = segment};
-  bins_of(*block).insert(*block);
+  insert(*block);
+  return *segment;
+}
+
+void BlockHeap::add_segment_inside(Block& block, Bytes size) {
+  Block* place = &block;
+  Block* high = block.size > size ? blocks_.get() : nullptr;
+  Segment* segment = nullptr;
+  try {
+    segment = &add_segment(block.data + (block.size - size).count, size, PoolKind::small, block.stream);
+  } catch (...) {
+    if (high != nullptr) blocks_.put(high);
+    throw;
+  }
+  bins_of(block).remove(block);
+  if (high != nullptr) {
+    block.size -= size;
+    *high = {.data = segment->data,
+             .size = size,
+             .stream = block.stream,
+             .segment = block.segment,
+             .left = &block,
+             .right = block.right};
+    if (high->right != nullptr) high->right->left = high;
+    block.right = high;
+    insert(block);
+    place = high;
+  }
+  place->state = BlockState::allocated;
+  ++place->segment->in_use;
+  place->holds = segment;
+  segment->place = place;
 }
 
 void BlockHeap::remove_segment(Segment& segment) noexcept {
@@ -48,7 +89,11 @@ void BlockHeap::remove_segment(Segment& segment) noexcept {
   }
   if (segment.next != nullptr) segment.next->previous = segment.previous;
   (segment.previous != nullptr ? segment.previous->next : segments_) = segment.next;
+  Block* place = segment.place;
   segment_pool_.put(&segment);
+  if (place == nullptr) return;
+  place->holds = nullptr;
+  put(*place);
 }
 
 Block* BlockHeap::find(Bytes size, PoolKind pool, StreamId stream) const noexcept {
@@ -66,10 +111,16 @@ Block* BlockHeap::find_on_others(Bytes size, PoolKind pool, StreamId stream) con
   return best;
 }
 
+Block* BlockHeap::find_highest(const Segment& segment, Bytes size) const noexcept {
+  Block* highest = nullptr;
+  for (Block* block = segment.first; block != nullptr; block = block->right) {
+    if (block->state == BlockState::free && block->size >= size) highest = block;
+  }
+  return highest;
+}
+
 void BlockHeap::take(Block& block, Bytes size, StreamId stream) {
-  if (slot(stream) >= streams_.size()) streams_.resize(slot(stream) + 1);
-  auto& stream_bins = streams_[slot(stream)];
-  if (stream_bins == nullptr) stream_bins = std::make_unique<StreamBins>();
+  make_bins(stream);
   Block* rest = splits(block, size) ? blocks_.get() : nullptr;
   bins_of(block).remove(block);
   block.stream = stream;
@@ -85,7 +136,7 @@ void BlockHeap::take(Block& block, Bytes size, StreamId stream) {
   if (rest->right != nullptr) rest->right->left = rest;
   block.right = rest;
   block.size = size;
-  bins_of(*rest).insert(*rest);
+  insert(*rest);
 }
 
 void BlockHeap::put(Block& block) noexcept {
@@ -105,7 +156,7 @@ void BlockHeap::put(Block& block) noexcept {
     bins_of(*merged).remove(*merged);
     absorb_right(*merged);
   }
-  bins_of(*merged).insert(*merged);
+  insert(*merged);
 }
 
 void BlockHeap::absorb_right(Block& block) noexcept {
@@ -114,6 +165,20 @@ void BlockHeap::absorb_right(Block& block) noexcept {
   block.right = right->right;
   if (block.right != nullptr) block.right->left = &block;
   blocks_.put(right);
+}
+
+void BlockHeap::give_free_blocks_to(StreamId stream, Packing packing) {
+  make_bins(stream);
+  packing_ = packing;
+  for_each_block([&](Block& block) {
+    if (block.state == BlockState::free) bins_of(block).remove(block);
+  });
+  for_each_block([&](Block& block) {
+    if (block.state != BlockState::free) return;
+    block.stream = stream;
+    while (block.right != nullptr && block.right->state == BlockState::free) absorb_right(block);
+    insert(block);
+  });
 }
 
 Bytes BlockHeap::largest_free() const noexcept {

@@ -16,7 +16,6 @@ using memory::PoolKind;
 using memory::Segment;
 
 constexpr Bytes kLargestSmall = kMiB;
-constexpr Bytes kSmallSegment = kMiB * 2;
 constexpr Bytes kLargeSegment = kMiB * 20;
 constexpr Bytes kOwnSegment = kMiB * 10;  // requests from here on get a segment of their own
 constexpr Bytes kOwnSegmentUnit = kMiB * 2;
@@ -26,19 +25,17 @@ constexpr Bytes round_up(Bytes size, Bytes unit) { return {(size.count + unit.co
 
 Block& block_of(const Allocation& allocation) { return *static_cast<Block*>(allocation.block); }
 
-Bytes preferred_segment(Bytes size) {
-  if (size <= kLargestSmall) return kSmallSegment;
-  return size < kOwnSegment ? kLargeSegment : round_up(size, kOwnSegmentUnit);
-}
-
 }  // namespace
 
 CachingAllocator::CachingAllocator(Driver& driver, CachingAllocatorOptions options)
-    : driver_(driver), options_(std::move(options)), uses_(driver) {}
+    : driver_(driver), options_(std::move(options)), uses_(driver) {
+  if (options_.on_failure) on_failure_ = std::make_shared<const std::function<bool(Bytes)>>(options_.on_failure);
+}
 
 CachingAllocator::~CachingAllocator() {
   if (reuse_event_) driver_.destroy_event(*reuse_event_);
   for (const Segment* segment = heap_.segments(); segment != nullptr; segment = segment->next) {
+    if (segment->place != nullptr) continue;
     memory::unpoison(segment->data, segment->size);
     driver_.free(segment->data, segment->size);
   }
@@ -56,8 +53,10 @@ Allocation CachingAllocator::allocate(Bytes size, StreamId stream) {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (Block* block = obtain(request)) return hand_out(*block, request);
+    auto on_failure = on_failure_;
     lock.unlock();
-    const bool again = options_.on_failure && options_.on_failure(request.size);
+    const bool again = on_failure && (*on_failure)(request.size);
+    on_failure.reset();  // perhaps the last owner, whose destructor may deallocate
     lock.lock();
     if (!again) throw shortage(request);
   }
@@ -65,6 +64,7 @@ Allocation CachingAllocator::allocate(Bytes size, StreamId stream) {
 
 Block* CachingAllocator::obtain(const Request& request) {
   if (request.size > kLargestRequest) return nullptr;
+  if (budget_) return obtain_in_budget(request);
   if (!uses_.idle()) collect(uses_.poll());
   if (Block* block = reuse(request)) return block;
   if (Block* block = reuse_of_other_stream(request)) return block;
@@ -74,7 +74,10 @@ Block* CachingAllocator::obtain(const Request& request) {
     if (Block* block = reuse(request)) return block;
     if (Block* block = reuse_of_other_stream(request)) return block;
   }
-  return release_cached() && grow(request) ? reuse(request) : nullptr;
+  if (!release_cached()) return nullptr;
+  if (Block* block = reuse(request)) return block;
+  if (Block* block = reuse_of_other_stream(request)) return block;
+  return grow(request) ? reuse(request) : nullptr;
 }
 
 Block* CachingAllocator::reuse(const Request& request) {
@@ -86,25 +89,39 @@ Block* CachingAllocator::reuse(const Request& request) {
 Block* CachingAllocator::reuse_of_other_stream(const Request& request) {
   Block* block = heap_.find_on_others(request.size, request.pool, request.stream);
   if (block == nullptr) return nullptr;
-  if (!reuse_event_) reuse_event_ = driver_.create_event();
-  driver_.record_event(*reuse_event_, block->stream);
-  driver_.wait_event(request.stream, *reuse_event_);
+  order_after(request.stream, block->stream);
   heap_.take(*block, request.size, request.stream);
   return block;
 }
 
+void CachingAllocator::order_after(StreamId stream, StreamId earlier) {
+  if (!reuse_event_) reuse_event_ = driver_.create_event();
+  driver_.record_event(*reuse_event_, earlier);
+  driver_.wait_event(stream, *reuse_event_);
+}
+
 bool CachingAllocator::grow(const Request& request) {
-  const Bytes preferred = preferred_segment(request.size);
+  Bytes preferred = kSmallSegment;
+  if (request.pool == PoolKind::large) {
+    preferred = request.size < kOwnSegment ? kLargeSegment : round_up(request.size, kOwnSegmentUnit);
+  }
   return grow_by(preferred, request) || (request.size < preferred && grow_by(request.size, request));
 }
 
 bool CachingAllocator::grow_by(Bytes size, const Request& request) {
   if (options_.limit && stats_.reserved + size > *options_.limit) return false;
+  return add_segment(size, request.pool, request.stream) != nullptr;
+}
+
+// The only place where reserved memory grows.
+Segment* CachingAllocator::add_segment(Bytes size, PoolKind pool, StreamId stream) {
+  FERRY_CHECK(!budget_, Error, "{}: a segment of {} was to be taken while a budget lasts", name(), to_string(size));
   ++stats_.driver_allocations;
   auto* data = static_cast<std::byte*>(driver_.allocate(size));
-  if (data == nullptr) return false;
+  if (data == nullptr) return nullptr;
+  Segment* segment = nullptr;
   try {
-    heap_.add_segment(data, size, request.pool, request.stream);
+    segment = &heap_.add_segment(data, size, pool, stream);
   } catch (...) {
     driver_.free(data, size);
     throw;
@@ -113,13 +130,14 @@ bool CachingAllocator::grow_by(Bytes size, const Request& request) {
   ++stats_.segments;
   stats_.reserved += size;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-  return true;
+  return segment;
 }
 
 Allocation CachingAllocator::hand_out(Block& block, const Request& request) {
   try {
     driver_.note_allocated(block.data, block.size, request.stream);
   } catch (...) {
+    uses_.forget(block);
     heap_.put(block);
     throw;
   }
@@ -164,7 +182,8 @@ void CachingAllocator::give_back(Block& block) noexcept {
 }
 
 bool CachingAllocator::release_cached() noexcept {
-  bool any = false;
+  bool any = release_small_segments();
+  if (budget_) return any;
   for (Segment* segment = heap_.segments(); segment != nullptr;) {
     Segment* next = segment->next;
     if (segment->in_use == 0) {
@@ -183,7 +202,7 @@ bool CachingAllocator::release_cached() noexcept {
 
 void CachingAllocator::empty_cache() {
   const std::lock_guard lock(mutex_);
-  if (!uses_.idle()) collect(uses_.wait());
+  if (!uses_.idle()) collect(budget_ ? uses_.poll() : uses_.wait());
   release_cached();
 }
 
@@ -191,6 +210,7 @@ AllocatorStats CachingAllocator::stats() const {
   const std::lock_guard lock(mutex_);
   AllocatorStats result = stats_;
   result.largest_free = heap_.largest_free();
+  result.limit = own_limit().value_or(Bytes{});
   return result;
 }
 
@@ -205,14 +225,16 @@ void CachingAllocator::reset_peaks() {
   stats_.peak_reserved = stats_.reserved;
 }
 
+std::optional<Bytes> CachingAllocator::own_limit() const { return budget_ ? budget_ : options_.limit; }
+
 Bytes CachingAllocator::limit() const {
   const Bytes capacity = driver_.info().capacity;
-  return options_.limit ? std::min(*options_.limit, capacity) : capacity;
+  return std::min(own_limit().value_or(capacity), capacity);
 }
 
 OutOfMemory CachingAllocator::shortage(const Request& request) const {
   const bool limited = options_.limit && *options_.limit < driver_.info().capacity;
-  return memory::out_of_memory({.where = options_.name.empty() ? driver_.info().name : options_.name,
+  return memory::out_of_memory({.where = name(),
                                 .requested = request.asked,
                                 .needed = request.size,
                                 .allocated = stats_.allocated,
@@ -220,7 +242,7 @@ OutOfMemory CachingAllocator::shortage(const Request& request) const {
                                 .reserved = stats_.reserved,
                                 .largest_free = heap_.largest_free(),
                                 .limit = limit(),
-                                .limit_is = limited ? "limit" : "capacity"});
+                                .limit_is = budget_ ? "budget" : (limited ? "limit" : "capacity")});
 }
 
 }  // namespace ferry

@@ -13,14 +13,31 @@
 // When no memory is left: wait for blocks that other streams use, return cached segments, ask `on_failure`, and at last
 // throw OutOfMemory. A failed allocation leaves live allocations and their figures as they were.
 //
+// Budget: begin_budget takes all that may still be reserved as one segment, the arena, and from then on no driver call
+// allocates or frees, so that reserved memory is fixed and giving back neighbours always makes one larger block.
+//
+//   | large blocks, best fit from the low end -->                  free                 <-- small pool, 2 MiB each |
+//
+// - Blocks are split when 512 bytes remain, in both pools; of equal free blocks the lowest is taken.
+// - The small pool cuts its segments from the highest free address of the arena (or of large segments from before),
+//   2 MiB each and, when nothing else makes room, one that just fits. One that is unused goes back when a request
+//   would fail otherwise.
+// - All blocks belong to the compute stream. One allocated for another stream makes that stream wait for the compute
+//   stream's work so far, and counts as used by it until it is given back: it is reused after an event there, as any
+//   block with a foreign use.
+// - The host never waits for such events: when a request does not fit, the compute stream waits for them on the device,
+//   those first that were given back first, and for no more than it takes. Then `on_failure` is asked.
+//
 // Thread-safety: all methods may be called from any thread. `on_failure` is called without a lock and may deallocate.
 // Ownership: the driver outlives the allocator; blocks die with the allocator.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/memory/allocator.h"
 #include "src/memory/block_heap.h"
@@ -58,6 +75,28 @@ class CachingAllocator final : public Allocator {
   AllocatorStats stats() const override;
   void reset_peaks() override;
 
+  // From now on no more than `limit` is reserved, and what may still be is taken from the driver at once as the arena.
+  // Waits for foreign uses and returns cached segments first. Segments with live blocks stay and count against the
+  // limit. Requires: device memory.
+  // Throws: InvalidArgument for a limit that is not positive, or while a budget lasts; OutOfMemory when the segments of
+  // live allocations are larger than `limit` or the driver does not have the arena in one piece; DeviceError. Then
+  // there is no budget and live allocations are as they were; cached segments may have been returned.
+  void begin_budget(Bytes limit);
+  // The limit goes. The arena stays as an ordinary segment, which empty_cache returns once it is unused. Nothing
+  // happens without a budget.
+  void end_budget() noexcept;
+  // Replaces options.on_failure; empty: nobody is asked. A call that another thread is in ends undisturbed, so the
+  // function owns what it needs.
+  void set_on_failure(std::function<bool(Bytes)> on_failure);
+
+  // Addresses of the live allocations to give back so that `size` bytes fit in one place, such that the sum of
+  // cost(address) is least and among those the number. Free blocks, and blocks that only wait for another stream, cost
+  // nothing. An infinite cost: must stay. Empty: there is room, or will be once waiting blocks have passed. Unset: no
+  // place, whatever is given back.
+  // Requires: cost >= 0, the same for each call with one address, and does not call the allocator. Linear in the number
+  // of blocks. Throws: InvalidArgument for a negative size; what `cost` throws.
+  std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void* address)>& cost) const;
+
   struct Held {
     Bytes allocated, reserved;
   };
@@ -65,6 +104,8 @@ class CachingAllocator final : public Allocator {
   Held held() const;
 
  private:
+  static constexpr Bytes kSmallSegment = kMiB * 2;
+
   struct Request {
     Bytes asked, size;
     memory::PoolKind pool;
@@ -78,11 +119,23 @@ class CachingAllocator final : public Allocator {
   memory::Block* reuse_of_other_stream(const Request& request);
   bool grow(const Request& request);
   bool grow_by(Bytes size, const Request& request);
+  memory::Segment* add_segment(Bytes size, memory::PoolKind pool, StreamId stream);
+  void order_after(StreamId stream, StreamId earlier);
+  memory::Block* obtain_in_budget(const Request& request);
+  memory::Block* fit_in_budget(const Request& request);
+  memory::Block* reuse_in_budget(const Request& request);
+  bool cut_small_segment(Bytes size);
+  bool release_small_segments() noexcept;
+  void require_room_for(Bytes budget) const;
+  void order_compute_after_all();
+  const memory::Segment* take_arena(Bytes budget);
   void collect(memory::Block* ready) noexcept;
   void give_back(memory::Block& block) noexcept;
   bool release_cached() noexcept;
   Allocation hand_out(memory::Block& block, const Request& request);
+  std::optional<Bytes> own_limit() const;
   Bytes limit() const;
+  std::string name() const { return options_.name.empty() ? driver_.info().name : options_.name; }
   OutOfMemory shortage(const Request& request) const;
 
   Driver& driver_;
@@ -91,7 +144,10 @@ class CachingAllocator final : public Allocator {
   memory::BlockHeap heap_;
   memory::StreamUses uses_;
   std::optional<EventId> reuse_event_;
-  AllocatorStats stats_;  // largest_free is worked out when asked
+  std::shared_ptr<const std::function<bool(Bytes)>> on_failure_;
+  std::optional<Bytes> budget_;
+  const memory::Segment* arena_ = nullptr;  // while a budget lasts; null too when nothing was left for one
+  AllocatorStats stats_;                    // largest_free is worked out when asked
 };
 
 }  // namespace ferry

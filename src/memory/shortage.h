@@ -14,7 +14,7 @@ struct Shortage {
   Bytes needed;            // rounded up to a block
   Bytes allocated, active, reserved, largest_free;
   std::optional<Bytes> limit;  // unset: unknown
-  std::string_view limit_is;   // "capacity", "limit"
+  std::string_view limit_is;   // "capacity", "limit", "budget"
 };
 
 OutOfMemory out_of_memory(const Shortage& shortage);

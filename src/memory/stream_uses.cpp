@@ -21,12 +21,17 @@ EventId StreamUses::take_event() {
   return event;
 }
 
+StreamUses::Queue& StreamUses::queue_of(StreamId stream) {
+  const auto index = static_cast<std::size_t>(stream.value);
+  if (index >= queues_.size()) queues_.resize(index + 1);
+  return queues_[index];
+}
+
 void StreamUses::record_use(Block& block, StreamId stream) {
   for (const StreamUse* use = block.uses; use != nullptr; use = use->next) {
     if (use->stream == stream) return;
   }
-  const auto index = static_cast<std::size_t>(stream.value);
-  if (index >= queues_.size()) queues_.resize(index + 1);
+  queue_of(stream);  // so that retire never allocates
   StreamUse* use = uses_.get();
   try {
     use->event = take_event();
@@ -38,6 +43,29 @@ void StreamUses::record_use(Block& block, StreamId stream) {
   use->stream = stream;
   use->next = std::exchange(block.uses, use);
   ++block.pending;
+}
+
+void StreamUses::forget(Block& block) noexcept {
+  for (StreamUse* use = std::exchange(block.uses, nullptr); use != nullptr;) {
+    StreamUse* next = use->next;
+    free_events_.push_back(use->event);
+    uses_.put(use);
+    use = next;
+  }
+  block.pending = 0;
+}
+
+void StreamUses::change_owner(Block& block, StreamId owner) {
+  if (block.stream == owner) return;
+  StreamUse* use = block.uses;
+  while (use != nullptr && use->stream != owner) use = use->next;
+  if (use == nullptr) {
+    record_use(block, block.stream);
+  } else {
+    queue_of(block.stream);
+    use->stream = block.stream;
+  }
+  block.stream = owner;
 }
 
 bool StreamUses::retire(Block& block) noexcept {
@@ -54,17 +82,21 @@ bool StreamUses::retire(Block& block) noexcept {
     Queue& queue = queues_[static_cast<std::size_t>(use->stream.value)];
     (queue.tail != nullptr ? queue.tail->next : queue.head) = use;
     queue.tail = use;
+    use->order = retired_++;
     ++waiting_;
     use = next;
   }
   return false;
 }
 
+void StreamUses::record(StreamUse& use) {
+  if (use.recorded) return;
+  driver_.record_event(use.event, use.stream);
+  use.recorded = true;
+}
+
 bool StreamUses::passed(StreamUse& use, bool wait) {
-  if (!use.recorded) {
-    driver_.record_event(use.event, use.stream);
-    use.recorded = true;
-  }
+  record(use);
   if (wait) {
     driver_.synchronize_event(use.event);
   } else if (!driver_.query_event(use.event)) {
@@ -98,6 +130,19 @@ Block* StreamUses::collect(bool wait) {
 Block* StreamUses::wait_one() {
   for (Queue& queue : queues_) {
     while (ready_ == nullptr && queue.head != nullptr && passed(*queue.head, true)) finish_head(queue);
+  }
+  return std::exchange(ready_, nullptr);
+}
+
+Block* StreamUses::wait_on_device() {
+  while (ready_ == nullptr && waiting_ > 0) {
+    Queue* oldest = nullptr;
+    for (Queue& queue : queues_) {
+      if (queue.head != nullptr && (oldest == nullptr || queue.head->order < oldest->head->order)) oldest = &queue;
+    }
+    record(*oldest->head);
+    driver_.wait_event(oldest->head->block->stream, oldest->head->event);
+    finish_head(*oldest);
   }
   return std::exchange(ready_, nullptr);
 }

@@ -16,6 +16,7 @@ struct StreamUse {
   StreamId stream{};
   EventId event{};
   bool recorded = false;
+  std::int64_t order = 0;     // in which uses were retired
   StreamUse* next = nullptr;  // of the block, or in its stream's queue
 };
 
@@ -28,6 +29,10 @@ class StreamUses {
 
   // Throws: what Driver::create_event throws, std::bad_alloc; then nothing has changed.
   void record_use(Block& block, StreamId stream);
+  // Takes back what record_use remembered since the block was handed out.
+  void forget(Block& block) noexcept;
+  // A live block belongs to `owner` from now on; what its stream did with it becomes a use. Throws: as record_use.
+  void change_owner(Block& block, StreamId owner);
   // The owner gave the block up. True: no other stream uses it. Otherwise a later poll returns it.
   bool retire(Block& block) noexcept;
   // The blocks whose uses have passed since the last call, linked by Block::next. Each block's own stream is ordered
@@ -36,6 +41,9 @@ class StreamUses {
   // As poll, after waiting until there is a block, or for everything retired. Null when nothing is retired.
   Block* wait_one();
   Block* wait();
+  // As wait_one, but the host does not wait: the blocks' own streams wait for the uses on the device, those that were
+  // retired first before others.
+  Block* wait_on_device();
   bool idle() const noexcept { return waiting_ == 0 && ready_ == nullptr; }
 
  private:
@@ -44,6 +52,8 @@ class StreamUses {
     StreamUse* tail = nullptr;
   };
   EventId take_event();
+  Queue& queue_of(StreamId stream);
+  void record(StreamUse& use);
   bool passed(StreamUse& use, bool wait);
   void finish_head(Queue& queue);
   Block* collect(bool wait);
@@ -53,6 +63,7 @@ class StreamUses {
   std::vector<EventId> events_, free_events_;
   ObjectPool<StreamUse> uses_;
   std::int64_t waiting_ = 0;  // retired uses not passed yet
+  std::int64_t retired_ = 0;  // since the start
   Block* ready_ = nullptr;
 };
 

@@ -48,7 +48,9 @@ std::unique_ptr<DeviceContext> make_context(Device device, std::unique_ptr<Drive
     context->allocator = std::make_unique<HostAllocator>(*context->driver, std::move(host_memory));
     return context;
   }
-  context->allocator = std::make_unique<CachingAllocator>(*context->driver);
+  auto device_memory = std::make_unique<CachingAllocator>(*context->driver);
+  context->device_memory = device_memory.get();
+  context->allocator = std::move(device_memory);
   context->pinned = std::make_unique<PinnedPool>(*context->driver);
   context->staging = std::make_unique<StagingRing>(*context->driver, *context->pinned);
   context->host_to_device = context->driver->create_stream("h2d");

@@ -25,6 +25,8 @@
 
 namespace ferry {
 
+class CachingAllocator;
+
 // One device: its driver, allocators, streams and kernels.
 struct DeviceContext {
   Device device;
@@ -33,6 +35,7 @@ struct DeviceContext {
   std::vector<Kernel> kernels;  // by op slot; null: the backend has none
 
   // GPUs only.
+  CachingAllocator* device_memory = nullptr;  // `allocator`, which can keep a budget
   std::unique_ptr<PinnedPool> pinned;
   std::unique_ptr<StagingRing> staging;
   StreamId compute{0}, host_to_device{0}, device_to_host{0};

@@ -88,10 +88,73 @@ TEST(BlockHeap, NeighboursOfTwoStreamsStayApart) {
   EXPECT_EQ(heap.largest_free(), Bytes{});
 }
 
+TEST(BlockHeap, ASegmentInsideABlockGivesItsPlaceBack) {
+  BlockHeap heap;
+  heap.add_segment(address(32), kMiB * 8, PoolKind::large, kFirst);
+  Block* low = heap.find(kMiB * 3, PoolKind::large, kFirst);
+  heap.take(*low, kMiB * 3, kFirst);
+  Segment& outer = *heap.segments();
+  heap.add_segment_inside(*heap.find_highest(outer, kMiB * 2), kMiB * 2);
+  Segment& inner = *heap.segments();
+  EXPECT_EQ(inner.data, address(38));
+  EXPECT_EQ(inner.size, kMiB * 2);
+  EXPECT_EQ(outer.in_use, 2);
+  EXPECT_EQ(heap.find(kMiB * 4, PoolKind::large, kFirst), nullptr);
+  Block* small = heap.find(kKiB, PoolKind::small, kFirst);
+  ASSERT_NE(small, nullptr);
+  EXPECT_EQ(small->data, address(38));
+  EXPECT_EQ(fault(heap, {low, inner.place}), "");
+
+  heap.add_segment_inside(*heap.find_highest(outer, kMiB * 3), kMiB * 3);
+  EXPECT_EQ(heap.segments()->data, address(35)) << "a whole block";
+  EXPECT_EQ(heap.find_highest(outer, kBlockUnit), nullptr);
+  heap.remove_segment(*heap.segments());
+  heap.remove_segment(inner);
+  EXPECT_EQ(fault(heap, {low}), "");
+  EXPECT_EQ(heap.largest_free(), kMiB * 5);
+}
+
+TEST(BlockHeap, TightPackingSplitsFinelyAndPrefersLowAddresses) {
+  BlockHeap heap;
+  heap.add_segment(address(32), kMiB * 8, PoolKind::large, kFirst);
+  heap.set_packing(Packing::tight);
+  Block* blocks[4];
+  for (Block*& block : blocks) {
+    block = heap.find(kMiB * 2, PoolKind::large, kFirst);
+    heap.take(*block, kMiB * 2 - kBlockUnit, kFirst);
+    EXPECT_EQ(block->size, kMiB * 2 - kBlockUnit);
+  }
+  for (const int i : {0, 2}) heap.put(*blocks[i]);
+  EXPECT_EQ(heap.find(kMiB, PoolKind::large, kFirst)->data, address(32)) << "of equal blocks the lowest";
+  heap.put(*blocks[3]);
+  heap.put(*blocks[1]);
+  EXPECT_EQ(heap.largest_free(), kMiB * 8);
+}
+
+TEST(BlockHeap, FreeBlocksOfAllStreamsMergeForOne) {
+  BlockHeap heap;
+  heap.add_segment(address(32), kMiB * 12, PoolKind::large, kFirst);
+  Block* blocks[3];
+  for (int i = 0; i < 3; ++i) {
+    blocks[i] = heap.find(kMiB * 4, PoolKind::large, kFirst);
+    heap.take(*blocks[i], kMiB * 4, kFirst);
+  }
+  heap.put(*blocks[1]);
+  heap.take(*blocks[1], kMiB * 4, kSecond);
+  for (Block* block : blocks) heap.put(*block);
+  EXPECT_EQ(heap.largest_free(), kMiB * 4);
+  heap.give_free_blocks_to(kSecond, Packing::tight);
+  EXPECT_EQ(heap.largest_free(), kMiB * 12);
+  EXPECT_EQ(fault(heap, {}), "");
+  EXPECT_EQ(heap.find(kMiB, PoolKind::large, kFirst), nullptr);
+  EXPECT_NE(heap.find(kMiB, PoolKind::large, kSecond), nullptr);
+}
+
 TEST(BlockHeap, RandomProgramsKeepItConsistent) {
   for (unsigned seed = 0; seed < 4; ++seed) {
     std::mt19937 random(seed);
     BlockHeap heap;
+    heap.set_packing(seed % 2 == 0 ? Packing::quick : Packing::tight);
     std::vector<Block*> taken;
     std::int64_t next = 64;
     for (int step = 0; step < 600; ++step) {

@@ -1,0 +1,166 @@
+// The part of CachingAllocator that keeps a budget.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/check.h"
+#include "src/memory/caching_allocator.h"
+#include "src/memory/room.h"
+
+namespace ferry {
+namespace {
+
+using memory::Block;
+using memory::BlockState;
+using memory::Packing;
+using memory::PoolKind;
+using memory::Segment;
+
+constexpr StreamId kCompute{0};
+
+}  // namespace
+
+void CachingAllocator::begin_budget(Bytes limit) {
+  FERRY_CHECK(limit > Bytes{}, InvalidArgument, "a memory budget has to be positive, not {} bytes", limit.count);
+  const std::lock_guard lock(mutex_);
+  FERRY_CHECK(!budget_, InvalidArgument, "{} has a memory budget already, of {}; end it first", name(),
+              to_string(*budget_));
+  const Bytes budget = std::min(limit, options_.limit.value_or(limit));
+  if (!uses_.idle()) collect(uses_.wait());
+  release_small_segments();
+  require_room_for(budget);
+  release_cached();
+  order_compute_after_all();
+  const Segment* arena = take_arena(budget);
+  heap_.give_free_blocks_to(kCompute, Packing::tight);
+  arena_ = arena;
+  budget_ = budget;
+}
+
+// Throws: OutOfMemory when what cannot be returned is larger.
+void CachingAllocator::require_room_for(Bytes budget) const {
+  Bytes held;
+  for (const Segment* segment = heap_.segments(); segment != nullptr; segment = segment->next) {
+    if (segment->in_use > 0 && segment->place == nullptr) held += segment->size;
+  }
+  if (held <= budget) return;
+  throw OutOfMemory(
+      fmt::format(
+          "a budget of {} is too small for {}: {} are allocated there already, in segments of {} together; begin "
+          "the budget before those tensors are made, or give some back",
+          to_string(budget), name(), to_string(stats_.allocated), to_string(held)),
+      {budget, stats_.allocated, stats_.reserved, budget});
+}
+
+// So that all blocks may belong to the compute stream. Harmless without a budget, should a driver call fail half way.
+void CachingAllocator::order_compute_after_all() {
+  std::vector<StreamId> streams;
+  heap_.for_each_block([&](Block& block) {
+    if (block.state != BlockState::free) {
+      uses_.change_owner(block, kCompute);
+    } else if (block.stream != kCompute && std::find(streams.begin(), streams.end(), block.stream) == streams.end()) {
+      streams.push_back(block.stream);
+    }
+  });
+  for (const StreamId stream : streams) order_after(kCompute, stream);
+}
+
+const Segment* CachingAllocator::take_arena(Bytes budget) {
+  const Bytes left{(budget - stats_.reserved).count / memory::kBlockUnit.count * memory::kBlockUnit.count};
+  if (left == Bytes{}) return nullptr;
+  if (const Segment* arena = add_segment(left, PoolKind::large, kCompute)) return arena;
+  throw OutOfMemory(
+      fmt::format(
+          "{} does not have the {} in one piece that a budget of {} still needs ({} are reserved already): other "
+          "programs or runtimes use the rest; choose a smaller budget",
+          name(), to_string(left), to_string(budget), to_string(stats_.reserved)),
+      {left, stats_.allocated, stats_.reserved, budget});
+}
+
+void CachingAllocator::end_budget() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!budget_) return;
+  release_small_segments();
+  heap_.set_packing(Packing::quick);
+  arena_ = nullptr;
+  budget_.reset();
+}
+
+void CachingAllocator::set_on_failure(std::function<bool(Bytes)> on_failure) {
+  std::shared_ptr<const std::function<bool(Bytes)>> shared;
+  if (on_failure) shared = std::make_shared<const std::function<bool(Bytes)>>(std::move(on_failure));
+  const std::lock_guard lock(mutex_);
+  on_failure_.swap(shared);
+}
+
+Block* CachingAllocator::obtain_in_budget(const Request& request) {
+  if (request.size > *budget_) return nullptr;
+  if (!uses_.idle()) collect(uses_.poll());
+  for (;;) {
+    if (Block* block = fit_in_budget(request)) return block;
+    if (uses_.idle()) break;
+    collect(uses_.wait_on_device());
+  }
+  const bool cut = request.pool == PoolKind::small && cut_small_segment(request.size);
+  return cut ? reuse_in_budget(request) : nullptr;
+}
+
+Block* CachingAllocator::fit_in_budget(const Request& request) {
+  if (Block* block = reuse_in_budget(request)) return block;
+  const bool small = request.pool == PoolKind::small;
+  bool changed = small && cut_small_segment(kSmallSegment);
+  if (!changed) changed = release_small_segments() && (!small || cut_small_segment(kSmallSegment));
+  return changed ? reuse_in_budget(request) : nullptr;
+}
+
+Block* CachingAllocator::reuse_in_budget(const Request& request) {
+  Block* block = heap_.find(request.size, request.pool, kCompute);
+  if (block == nullptr) return nullptr;
+  if (request.stream != kCompute) order_after(request.stream, kCompute);
+  heap_.take(*block, request.size, kCompute);
+  if (request.stream == kCompute) return block;
+  try {
+    uses_.record_use(*block, request.stream);
+  } catch (...) {
+    heap_.put(*block);
+    throw;
+  }
+  return block;
+}
+
+// A segment of the small pool from the highest free address: of the arena if it has room.
+bool CachingAllocator::cut_small_segment(Bytes size) {
+  Block* place = arena_ != nullptr ? heap_.find_highest(*arena_, size) : nullptr;
+  for (const Segment* segment = heap_.segments(); place == nullptr && segment != nullptr; segment = segment->next) {
+    if (segment->pool == PoolKind::large && segment != arena_) place = heap_.find_highest(*segment, size);
+  }
+  if (place == nullptr) return false;
+  heap_.add_segment_inside(*place, size);
+  return true;
+}
+
+bool CachingAllocator::release_small_segments() noexcept {
+  bool any = false;
+  for (Segment* segment = heap_.segments(); segment != nullptr;) {
+    Segment* next = segment->next;
+    if (segment->place != nullptr && segment->in_use == 0) {
+      heap_.remove_segment(*segment);
+      any = true;
+    }
+    segment = next;
+  }
+  return any;
+}
+
+std::optional<std::vector<void*>> CachingAllocator::cheapest_room(Bytes size,
+                                                                  const std::function<double(void*)>& cost) const {
+  FERRY_CHECK(size >= Bytes{}, InvalidArgument, "there is no room of {} bytes", size.count);
+  if (size == Bytes{}) return std::vector<void*>{};
+  const Request request = request_for(size, kCompute);
+  const std::lock_guard lock(mutex_);
+  return memory::cheapest_room(heap_.segments(), {request.size, request.pool, budget_.has_value()}, cost);
+}
+
+}  // namespace ferry
