@@ -49,7 +49,7 @@ void Replay::make_uses() {
   // Explicit copies without an op take their place among the ops by time.
   std::vector<const trace::CopyRecord*> loose;
   for (const trace::CopyRecord& copy : trace_.copies) {
-    if (copy.cause == trace::CopyCause::implicit) continue;
+    if (copy.cause == trace::CopyCause::implicit || copy.cause == trace::CopyCause::swap) continue;
     if (copy.op >= 0) groups_[at(group_of(copy.op))].movable = false;
     if (copy.op < 0 && copy.tensor >= 0) loose.push_back(&copy);
   }

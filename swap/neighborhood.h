@@ -15,6 +15,10 @@ namespace ferry::swap {
 
 class Neighborhood {
  public:
+  // Room for storages below `count`, also those that no op reads or writes.
+  void know(StorageIndex count) {
+    if (count > 0) grow(count - 1);
+  }
   // An op that reads and writes these storages, known before it runs for the first time. A storage that is read and
   // written is one that the op makes a view of. Storages are added as they are named.
   void add_op(std::span<const StorageIndex> reads, std::span<const StorageIndex> writes, Nanoseconds time);

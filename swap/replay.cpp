@@ -16,7 +16,9 @@ class PolicyStrategy final : public Strategy {
       : iteration_(iteration),
         options_(options),
         policy_(make_policy(options.policy)),
-        pool_(*policy_, options.victims) {}
+        pool_(*policy_, options.victims) {
+    neighborhood_.know(static_cast<StorageIndex>(iteration.storages.size()));
+  }
 
   void attach(Executor& executor) { executor_ = &executor; }
 

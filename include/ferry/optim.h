@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <ferry/error.h>
 #include <ferry/nn.h>
 #include <ferry/tensor.h>
 
@@ -40,6 +41,18 @@ struct ParameterGroup {
   Options options;
 };
 
+// A step that failed after it had begun to write: the parameters that it names have their new values, the others their
+// old ones. Retrying the step would apply the former twice.
+class PartialUpdate : public Error {
+ public:
+  PartialUpdate(std::string message, std::vector<std::string> updated)
+      : Error(std::move(message)), updated_(std::move(updated)) {}
+  const std::vector<std::string>& updated() const noexcept { return updated_; }
+
+ private:
+  std::vector<std::string> updated_;
+};
+
 class OptimizerCore;
 
 class Optimizer {
@@ -49,7 +62,8 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // Updates every parameter that has a gradient.
-  // Throws: OutOfMemory and others while gradients and state are made ready, before any parameter has changed.
+  // Throws: OutOfMemory and others while gradients and state are made ready, before any parameter has changed;
+  // PartialUpdate after that.
   void step(std::source_location where = std::source_location::current());
   void zero_grad();
 

@@ -60,10 +60,10 @@ struct MemoryBudgetStats {
   Nanoseconds recompute_time{};     // of the device
   Bytes bytes_out{}, bytes_in{};    // swapped
   std::int64_t iterations = 0, planned_iterations = 0;
-  std::int64_t plans = 0;              // made
-  std::int64_t tracked_storages = 0;   // now
-  std::int64_t decisions = 0;          // made by the policy
-  Nanoseconds decision_time{};         // host time of them
+  std::int64_t plans = 0;             // made
+  std::int64_t tracked_storages = 0;  // now
+  std::int64_t decisions = 0;         // made by the policy
+  Nanoseconds decision_time{};        // host time of them
   Bytes smallest{};  // budget below which the iteration cannot run: the planner's, or a lower bound before there is one
 };
 

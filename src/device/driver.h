@@ -71,6 +71,11 @@ struct DriverInfo {
   Bytes capacity;           // of device memory
   bool simulated = false;
   bool computes_values = true;  // false in timing-only mode: device memory has no contents
+  // Copies between pinned host memory and the device; 0: not known, or none.
+  struct Link {
+    double out_bytes_per_second = 0, in_bytes_per_second = 0;  // device to host, host to device
+    Nanoseconds latency{};                                     // of each copy
+  } link{};
 };
 
 // Receives what ran when, after the fact. Called from the thread that enqueued or flushed.

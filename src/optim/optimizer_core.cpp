@@ -11,12 +11,15 @@
 #include "src/ops/invoke.h"
 #include "src/ops/schemas.h"
 #include "src/runtime/autocast.h"
+#include "src/runtime/budget.h"
 #include "src/runtime/phase.h"
 #include "src/runtime/residency.h"
 #include "src/tensor/tensor_impl.h"
 
 namespace ferry::optim {
 namespace {
+
+constexpr std::size_t kNamed = 8;  // parameters that a message names
 
 DType state_dtype(DType dtype) { return size_of(dtype) == 2 ? DType::f32 : dtype; }
 
@@ -81,6 +84,15 @@ void OptimizerCore::step(std::source_location where) {
   const NoGrad no_grad;
   const PhaseScope phase(trace::Phase::optimizer);
   const RestoredAutocast own_types(nullptr);
+  if (slots_.empty()) return;
+  auto& core = static_cast<RuntimeCore&>(*slots_.front().parameter.impl()->storage->owner());
+  update(where, core);
+  if (Budget* budget = core.budget()) budget->engine().next_iteration();
+}
+
+// Everything is where the update needs it before the first parameter is written, and stays there.
+void OptimizerCore::update(std::source_location where, RuntimeCore& core) {
+  const ResidencyScope scope(core);
   std::vector<Batch> batches;
   for (Slot& slot : slots_) {
     if (slot.parameter.has_grad()) add(batches, slot, where);
@@ -93,10 +105,44 @@ void OptimizerCore::step(std::source_location where) {
       }
     }
   }
-  for (const Batch& batch : batches) apply(batch, where);
+  if (Budget* budget = core.budget()) {
+    for (const Batch& batch : batches) secure_writes(budget->engine(), batch);
+  }
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    try {
+      apply(batches[i], where);
+    } catch (const Error& error) {
+      if (i == 0) throw;
+      throw partial_update({batches.data(), i}, error);
+    }
+  }
   for (const Batch& batch : batches) {
     for (const Slot* slot : batch.slots) send_home(slot->parameter, where);
   }
+}
+
+// What only the old parameters and state give is computed before the first of them is written.
+void OptimizerCore::secure_writes(swap::Engine& engine, const Batch& batch) {
+  for (const ops::OptimizerGroup& group : batch.groups) {
+    for (const Tensor* tensor : {&group.param, &group.master}) {
+      if (tensor->defined()) engine.before_write(*tensor->impl()->storage);
+    }
+    for (const Tensor& state : group.states) {
+      if (state.defined()) engine.before_write(*state.impl()->storage);
+    }
+  }
+}
+
+PartialUpdate OptimizerCore::partial_update(std::span<const Batch> done, const Error& error) {
+  std::vector<std::string> names;
+  for (const Batch& batch : done) {
+    for (const Slot* slot : batch.slots) names.push_back(slot->parameter.name());
+  }
+  std::string list;
+  for (std::size_t i = 0; i < names.size() && i < kNamed; ++i) list += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kNamed) list += fmt::format(" and {} more", names.size() - kNamed);
+  return {fmt::format("the step is partial: {} ({}) were updated before this: {}", names.size(), list, error.what()),
+          std::move(names)};
 }
 
 void OptimizerCore::add(std::vector<Batch>& batches, Slot& slot, std::source_location where) {

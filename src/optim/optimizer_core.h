@@ -2,12 +2,20 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <ferry/optim.h>
 #include "src/ops/optimizer.h"
+
+namespace ferry {
+class RuntimeCore;
+namespace swap {
+class Engine;
+}
+}  // namespace ferry
 
 namespace ferry::optim {
 
@@ -63,9 +71,12 @@ class OptimizerCore {
     std::vector<ops::OptimizerGroup> groups{};
   };
 
+  void update(std::source_location where, RuntimeCore& core);
   void add(std::vector<Batch>& batches, Slot& slot, std::source_location where);
   ops::OptimizerGroup prepared(Slot& slot, std::source_location where);
+  static void secure_writes(swap::Engine& engine, const Batch& batch);
   void apply(const Batch& batch, std::source_location where);
+  static PartialUpdate partial_update(std::span<const Batch> done, const Error& error);
   bool has_master(const Slot& slot) const;
   // Where in `slot` the state called `name` is; null for none.
   Tensor* find_state(Slot& slot, std::string_view name) const;

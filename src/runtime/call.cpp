@@ -69,23 +69,32 @@ Call::Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers i
       where_(where),
       outputs_(outputs),
       infer_(schema, inputs, attributes_, this),
-      recorder_(core.recorder()) {
+      recorder_(core.recorder()),
+      budget_(core.budget()) {
   if (recorder_ != nullptr) {
     correlation_ = recorder_->next_correlation();
     begin_ = core.clock().now();
+  } else if (budget_ != nullptr) {
+    correlation_ = budget_->next_correlation();
   }
 }
 
 void Call::run() {
   try {
+    const ResidencyScope scope(core_);
     place();
     schema_.infer(infer_);
+    if (budget_ != nullptr) announce();
     bring_inputs();
     allocate_outputs();
+    if (budget_ != nullptr) announce_writes();
     launch();
+    if (budget_ != nullptr) tell_budget();
     record();
   } catch (const OutOfMemory& error) {
-    throw explain(error, schema_, inputs_, placement_.device, where_);
+    // A call that runs again fails for the one that needs it, which tells more.
+    if (budget_ != nullptr && budget_->engine().is_replaying()) throw;
+    throw explain(error, schema_, inputs_, placement_.device, where_, budget_);
   }
 }
 
@@ -142,6 +151,9 @@ bool Call::overlaps_written(std::size_t i) const {
 }
 
 const TensorImpl& Call::laid_out(std::size_t i) {
+  for (const auto& [input, copy] : copies_) {
+    if (input == i) return *copy.impl();
+  }
   const TensorImpl& tensor = *inputs_[i]->impl();
   const bool written = ops::has(schema_.mutates, schema_.place(i));
   FERRY_CHECK(!written || !shows_elements_twice(tensor), InvalidArgument,
@@ -156,8 +168,8 @@ const TensorImpl& Call::laid_out(std::size_t i) {
               schema_.argument(i), to_string(tensor.shape), to_string(tensor.strides));
   const NoGrad no_grad;
   const placement::InheritedPlacement here(placement_.device);
-  copies_.push_back(ops::copy_dense(*inputs_[i], tensor.dtype, where_));
-  return *copies_.back().impl();
+  copies_.emplace_back(i, ops::copy_dense(*inputs_[i], tensor.dtype, where_));
+  return *copies_.back().second.impl();
 }
 
 void Call::add_input_view(std::size_t i) {
@@ -175,6 +187,38 @@ void Call::add_input_view(std::size_t i) {
   if (!schema_.broadcasts && !schema_.broadcasts_batch) return;
   const Shape& target = infer_.output().shape;
   if (view.shape != target) broadcast_view(view, target, schema_.broadcasts_batch ? 2 : 0);
+}
+
+// Copies for the layout are calls of their own, which come before this one.
+void Call::announce() {
+  if (!is_budgeted() || budget_->engine().is_replaying()) return;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (is_given(i) && !ops::has(schema_.metadata_inputs, schema_.place(i))) laid_out(i);
+  }
+  budget_->engine().before(schema_, inputs_);
+}
+
+void Call::announce_writes() {
+  for (std::size_t i = 0; schema_.mutates != 0 && i < inputs_.size(); ++i) {
+    if (ops::has(schema_.mutates, schema_.place(i)) && is_given(i)) {
+      budget_->engine().before_write(*inputs_[i]->impl()->storage);
+    }
+  }
+  if (schema_.mutates != 0 || !is_budgeted()) return;
+  for (const Tensor& output : outputs_) {
+    if (output.defined()) budget_->engine().made(*output.impl()->storage);
+  }
+}
+
+void Call::tell_budget() {
+  if (!is_budgeted()) return;
+  budget_->engine().ran({.schema = schema_,
+                         .inputs = inputs_,
+                         .attributes = attributes_,
+                         .where = where_,
+                         .device = placement_.device,
+                         .time = budget_->time_of(correlation_, schema_, inputs_),
+                         .outputs = outputs_});
 }
 
 void Call::bring_inputs() {
@@ -237,6 +281,10 @@ void Call::launch() {
   if (context_->driver->needs_cost() || recorder_ != nullptr) {
     fill_cost(launch);
     cost_ = launch.cost;
+  }
+  for (std::size_t i = 0; schema_.mutates != 0 && i < inputs_.size(); ++i) {
+    if (!ops::has(schema_.mutates, schema_.place(i)) || !is_given(i) || placement_.device.is_cpu()) continue;
+    order_write_after_copies(core_, *inputs_[i]->impl()->storage, placement_.device);
   }
   context_->driver->launch(launch, context_->compute);
   for (std::size_t i = 0; schema_.mutates != 0 && i < inputs_.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "placement/placement.h"
 #include "src/ops/invoke.h"
 #include "src/ops/op_schema.h"
+#include "src/runtime/budget.h"
 #include "src/runtime/residency.h"
 #include "src/runtime/runtime_core.h"
 
@@ -58,6 +59,11 @@ class Call final : private ops::HostValues {
   void allocate_outputs();
   void launch();
   void record();
+  // What a memory budget has to know before and after the launch.
+  void announce();
+  void announce_writes();
+  void tell_budget();
+  bool is_budgeted() const { return budget_ != nullptr && budget_->device() == placement_.device; }
 
   // Infer reads a host input's values.
   std::vector<std::int64_t> read(std::size_t input) override;
@@ -87,10 +93,11 @@ class Call final : private ops::HostValues {
   DeviceContext* context_ = nullptr;
   bool has_gpu_kernel_ = true;
   profiler::Recorder* recorder_;
+  Budget* budget_;
   std::uint64_t correlation_ = 0;
   Nanoseconds begin_{};
   Cost cost_;
-  std::vector<Tensor> copies_;  // keeps laid-out inputs alive
+  std::vector<std::pair<std::size_t, Tensor>> copies_;  // laid-out inputs
   ViewList input_views_, output_views_;
 };
 

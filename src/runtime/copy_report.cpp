@@ -10,6 +10,7 @@ namespace {
 std::string_view cause_text(trace::CopyCause cause, trace::PlacementCause placement) {
   if (cause == trace::CopyCause::fetch) return "the program reads the value";
   if (cause == trace::CopyCause::transfer) return "the program asked for it";
+  if (cause == trace::CopyCause::swap) return "the memory budget";
   switch (placement) {
     case trace::PlacementCause::default_device:
       return "the op runs on the default device";

@@ -8,6 +8,7 @@
 #include "src/device/device_set.h"
 #include "src/ops/creation.h"
 #include "src/ops/invoke.h"
+#include "src/runtime/budget.h"
 #include "src/runtime/current.h"
 #include "src/runtime/runtime_core.h"
 #include "src/tensor/tensor_impl.h"
@@ -21,7 +22,11 @@ thread_local std::shared_ptr<RuntimeCore> thread_core;
 thread_local std::vector<std::shared_ptr<RuntimeCore>> thread_runtimes;
 
 const std::shared_ptr<RuntimeCore>& default_core() {
-  static const auto core = std::make_shared<RuntimeCore>(RuntimeOptions{}, DriverDecorator{});
+  static const auto core = [] {
+    auto made = std::make_shared<RuntimeCore>(RuntimeOptions{}, DriverDecorator{});
+    begin_budget_of_environment(*made);
+    return made;
+  }();
   return core;
 }
 

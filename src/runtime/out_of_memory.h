@@ -9,8 +9,10 @@
 
 namespace ferry {
 
-// device: where the op runs.
+class Budget;
+
+// device: where the op runs. budget: the runtime's, or null.
 OutOfMemory explain(const OutOfMemory& error, const ops::OpSchema& schema, ops::TensorPointers inputs, Device device,
-                    std::source_location where);
+                    std::source_location where, Budget* budget);
 
 }  // namespace ferry

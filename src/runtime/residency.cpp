@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/runtime/budget.h"
 #include "src/runtime/copy_report.h"
 
 namespace ferry {
@@ -76,6 +77,8 @@ class Mover {
       if (waits) {
         wait_for_copy(core_, result);
         result.pending = {};
+      } else {
+        from_.set_being_copied(true);
       }
     } catch (...) {
       if (result.pending.value >= 0) gpu_.give_back(result.pending);
@@ -112,6 +115,26 @@ class Mover {
     }
     report_.finish({cpu::device, source.pinned ? trace::Memory::pinned : trace::Memory::pageable},
                    {gpu_.device, trace::Memory::device}, false);
+    memory.release();
+    return storage_.add(result);
+  }
+
+  // From pinned memory that may still be filled, which the device waits for and not the host, into memory of the
+  // compute stream.
+  Replica& to_device_after_compute(Replica& source) {
+    AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.compute);
+    Replica result{gpu_.device, true, false, memory.get(), gpu_.take_event(), gpu_.device};
+    try {
+      gpu_.allocator->record_use(memory.get(), gpu_.host_to_device);
+      order_after_compute(gpu_, gpu_.host_to_device);
+      if (source.pending.value >= 0) gpu_.driver->wait_event(gpu_.host_to_device, source.pending);
+      copy_from_pinned(source, memory.get().data);
+      gpu_.driver->record_event(result.pending, gpu_.host_to_device);
+    } catch (...) {
+      gpu_.give_back(result.pending);
+      throw;
+    }
+    report_.finish({cpu::device, trace::Memory::pinned}, {gpu_.device, trace::Memory::device}, false);
     memory.release();
     return storage_.add(result);
   }
@@ -193,10 +216,58 @@ Replica& empty_replica(Storage& storage, Device target) {
   return empty;
 }
 
+// What the copies of swapping tell the recorder and the log: a storage has no name of its own.
+TensorImpl bytes_of(Storage& storage) {
+  TensorImpl bytes(Shape{storage.size().count}, Strides{1}, DType::u8, storage.find_valid()->device);
+  bytes.producer = "storage";
+  bytes.storage = std::shared_ptr<Storage>(std::shared_ptr<void>(), &storage);
+  return bytes;
+}
+
 }  // namespace
+
+void order_write_after_copies(RuntimeCore& core, Storage& storage, Device device) {
+  if (!storage.is_being_copied()) return;
+  DeviceContext& gpu = core.context(device);
+  const EventId event = gpu.take_event();
+  gpu.driver->record_event(event, gpu.device_to_host);
+  gpu.driver->wait_event(gpu.compute, event);
+  gpu.give_back(event);
+  storage.set_being_copied(false);
+}
+
+bool start_copy_out(RuntimeCore& core, Storage& storage, DeviceContext& gpu) {
+  const std::lock_guard lock(storage.mutex());
+  const TensorImpl bytes = bytes_of(storage);
+  const CopyReason reason{"swap_out", {}, trace::CopyCause::swap};
+  Replica& source = *storage.find(gpu.device);
+  settle(core, storage, source);
+  try {
+    Mover(core, bytes, storage, gpu, reason).to_host_async(source, false, false);
+  } catch (const OutOfMemory&) {
+    return false;
+  }
+  return true;
+}
+
+void start_copy_in(RuntimeCore& core, Storage& storage, DeviceContext& gpu) {
+  const std::lock_guard lock(storage.mutex());
+  const TensorImpl bytes = bytes_of(storage);
+  const CopyReason reason{"swap_in", {}, trace::CopyCause::swap};
+  Replica& source = *storage.find(cpu::device);
+  Mover mover(core, bytes, storage, gpu, reason);
+  if (source.pinned && source.event_device == gpu.device) {
+    mover.to_device_after_compute(source);
+  } else {
+    mover.to_device_staged(source);
+  }
+}
 
 Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const CopyReason& reason) {
   Storage& storage = *tensor.storage;
+  if (Budget* const budget = core.budget()) [[unlikely]] {
+    target == budget->device() ? budget->engine().use(storage) : budget->engine().use_anywhere(storage);
+  }
   if (Replica* settled = storage.settled_on(target)) return *settled;
   const std::lock_guard lock(storage.mutex());
   if (Replica* present = storage.find(target)) {
@@ -220,11 +291,15 @@ std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, D
   Storage& from = *tensor.storage;
   auto result = make_cell<Storage>(from.size(), core.shared_from_this());
   if (from.size().count == 0) return result;
+  const ResidencyScope scope(core);
+  Budget* const budget = core.budget();
+  if (budget != nullptr) budget->engine().use_anywhere(from);
   const std::lock_guard lock(from.mutex());
   if (target.is_gpu()) {
     Replica* host = from.find(cpu::device);
     if (host == nullptr) host = &copy_to_host(core, tensor, *from.find_valid(), reason);
     Mover(core, tensor, *result, core.context(target), reason).to_device_staged(*host);
+    if (budget != nullptr && target == budget->device()) budget->engine().made(*result);
     return result;
   }
   Replica* host = from.find(cpu::device);

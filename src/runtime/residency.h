@@ -25,6 +25,18 @@ Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const
 // New memory on `target`, another device than the tensor's, with a copy of the whole storage. Does not wait.
 std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, Device target, const CopyReason& reason);
 
+// Compute work after this may write the storage's replica on `device`: copies of it to the host come first.
+void order_write_after_copies(RuntimeCore& core, Storage& storage, Device device);
+
+// Starts the copy of a storage from a device to pinned host memory, after all that its compute stream has now. False:
+// there is no such memory left; nothing has changed. Requires: a replica there, none in host memory. Throws:
+// DeviceError.
+bool start_copy_out(RuntimeCore& core, Storage& storage, DeviceContext& gpu);
+// Starts the copy back, which the compute stream waits for at the replica's first use. Memory that compute work used
+// before is written after that work. Requires: a replica in pinned memory of the device, none on it.
+// Throws: OutOfMemory, DeviceError.
+void start_copy_in(RuntimeCore& core, Storage& storage, DeviceContext& gpu);
+
 // A storage with one valid, uninitialised replica. Throws: OutOfMemory.
 std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context);
 

@@ -1,5 +1,6 @@
 #include <ferry/runtime.h>
 
+#include "src/runtime/budget.h"
 #include "src/runtime/current.h"
 #include "src/runtime/runtime_core.h"
 
@@ -8,7 +9,10 @@ namespace ferry {
 Runtime::Runtime(RuntimeOptions options)
     : Runtime(std::make_shared<RuntimeCore>(std::move(options), DriverDecorator{})) {}
 
-Runtime::Runtime(std::shared_ptr<RuntimeCore> core) : core_(std::move(core)) { begin_runtime(core_); }
+Runtime::Runtime(std::shared_ptr<RuntimeCore> core) : core_(std::move(core)) {
+  begin_budget_of_environment(*core_);
+  begin_runtime(core_);
+}
 
 Runtime::~Runtime() {
   end_runtime(core_);

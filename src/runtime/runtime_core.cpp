@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/memory/caching_allocator.h"
 #include "src/ops/op_list.h"
+#include "src/runtime/budget.h"
 
 namespace ferry {
 namespace {
@@ -25,6 +26,19 @@ bool environment_lists(const char* name, std::string_view word) {
   }
   return false;
 }
+
+class TwoObservers final : public WorkObserver {
+ public:
+  TwoObservers(WorkObserver& a, WorkObserver& b) : a_(a), b_(b) {}
+  void on_work(const trace::WorkRecord& record) override {
+    a_.on_work(record);
+    b_.on_work(record);
+  }
+
+ private:
+  WorkObserver& a_;
+  WorkObserver& b_;
+};
 
 // The backend's kernels by op slot. Throws: DeviceError for a kernel of an op that does not exist.
 std::vector<Kernel> kernels_by_slot(const Driver& driver) {
@@ -111,7 +125,13 @@ RuntimeCore::RuntimeCore(RuntimeOptions options, const DriverDecorator& decorate
   placement_rules_.require_devices(gpu_count(), device_names());
 }
 
-RuntimeCore::~RuntimeCore() { finish(); }
+RuntimeCore::~RuntimeCore() {
+  finish();
+  if (Budget* const budget = this->budget()) {
+    drop_budget();
+    budget->end();
+  }
+}
 
 void RuntimeCore::finish() noexcept {
   for (const auto& context : devices_) {
@@ -144,7 +164,38 @@ void RuntimeCore::set_recorder(profiler::Recorder* recorder) {
   } else {
     recorder_.store(nullptr, std::memory_order_release);
   }
-  for (const auto& context : devices_) context->driver->set_work_observer(recorder);
+  observe_work();
+}
+
+void RuntimeCore::observe_work() {
+  Budget* const budget = this->budget();
+  profiler::Recorder* const recorder = this->recorder();
+  for (const auto& context : devices_) {
+    const bool counts = budget != nullptr && context->device == budget->device();
+    WorkObserver* observer = recorder;
+    if (counts && recorder != nullptr) {
+      auto both = std::make_unique<TwoObservers>(*recorder, *budget);
+      observer = both.get();
+      context->driver->set_work_observer(observer);
+      observers_ = std::move(both);  // nobody tells the old one any more
+    } else if (counts) {
+      observer = budget;
+    }
+    context->driver->set_work_observer(observer);
+  }
+}
+
+Budget& RuntimeCore::adopt_budget(std::unique_ptr<Budget> budget) {
+  Budget& result = *budget;
+  budgets_.push_back(std::move(budget));
+  budget_.store(&result, std::memory_order_release);
+  observe_work();
+  return result;
+}
+
+void RuntimeCore::drop_budget() noexcept {
+  budget_.store(nullptr, std::memory_order_release);
+  observe_work();
 }
 
 void RuntimeCore::retire(Replica& replica) noexcept {

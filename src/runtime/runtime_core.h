@@ -25,6 +25,7 @@
 
 namespace ferry {
 
+class Budget;
 class CachingAllocator;
 
 // One device: its driver, allocators, streams and kernels.
@@ -81,6 +82,13 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   // Starts (or with null stops) recording. Throws: InvalidArgument when a recorder is set already.
   void set_recorder(profiler::Recorder* recorder);
 
+  // Null: no memory budget.
+  Budget* budget() const { return budget_.load(std::memory_order_acquire); }
+  // From now on it is asked. It lives as long as the runtime.
+  Budget& adopt_budget(std::unique_ptr<Budget> budget);
+  // It is not asked any more.
+  void drop_budget() noexcept;
+
   void retire(Replica& replica) noexcept override;
 
   std::uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
@@ -99,6 +107,7 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
 
  private:
   [[noreturn]] void throw_no_device(Device device) const;
+  void observe_work();
 
   RuntimeOptions options_;
   std::shared_ptr<OrderingChecker> checker_;
@@ -108,6 +117,9 @@ class RuntimeCore final : public StorageOwner, public std::enable_shared_from_th
   bool logs_copies_ = false;
   std::atomic<bool> finished_{false};
   std::atomic<profiler::Recorder*> recorder_{nullptr};
+  std::atomic<Budget*> budget_{nullptr};
+  std::vector<std::unique_ptr<Budget>> budgets_;
+  std::unique_ptr<WorkObserver> observers_;  // recorder and budget
   std::atomic<std::uint64_t> number_{0};
   std::mutex mutex_;  // guards the following
   RandomState random_;

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/ops/invoke.h"
 #include "src/ops/schemas.h"
+#include "src/runtime/budget.h"
 #include "src/runtime/copy_report.h"
 #include "src/runtime/out_of_memory.h"
 #include "src/tensor/grad_mode.h"
@@ -93,6 +94,7 @@ std::vector<std::int64_t> read_integers(RuntimeCore& core, const TensorImpl& ten
 
 std::span<const std::byte> host_bytes(const Tensor& tensor, std::string_view action, std::source_location where) {
   RuntimeCore& core = core_of(tensor);
+  const ResidencyScope scope(core);
   FERRY_CHECK(core.options().values, InvalidArgument, "{}: '{}' has no values in timing-only mode", action,
               tensor.name());
   FERRY_CHECK(tensor.device().is_cpu() && tensor.is_contiguous(), InvalidArgument,
@@ -116,6 +118,7 @@ void Tensor::fetch(void* destination, DType expected, Where where) const {
   }
   if (numel() == 0) return;
   try {
+    const ResidencyScope scope(core);
     Tensor source = *this;
     if (device().is_gpu() && shows_a_small_part(*impl_)) {
       const NoGrad no_grad;

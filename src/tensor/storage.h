@@ -23,6 +23,14 @@ class StorageOwner {
   virtual void retire(struct Replica& replica) noexcept = 0;
 };
 
+// What a memory budget keeps beside a storage (swap/).
+class StorageWatch {
+ public:
+  virtual ~StorageWatch() = default;
+  // The storage dies after this; its replicas may be taken (Storage::exchange_replicas).
+  virtual void released(class Storage& dying) noexcept = 0;
+};
+
 // One copy of a storage's bytes.
 struct Replica {
   Device device;
@@ -38,6 +46,7 @@ class Storage {
  public:
   Storage(Bytes size, std::shared_ptr<StorageOwner> owner) : size_(size), owner_(std::move(owner)) {}
   ~Storage() {
+    if (watch_ != nullptr) watch_->released(*this);
     for_each([&](Replica& replica) { owner_->retire(replica); });
   }
   Storage(const Storage&) = delete;
@@ -80,9 +89,21 @@ class Storage {
     replica.pending = {};
     if (&replica == &first_) settled_.store(true, std::memory_order_release);
   }
+  // A copy that reads the device's replica may still be under way: a write has to come after it.
+  bool is_being_copied() const { return is_being_copied_; }
+  void set_being_copied(bool value) { is_being_copied_ = value; }
   std::mutex& mutex() { return mutex_; }
   // Called after a write to `written`: every other replica holds old bytes and is returned.
   void invalidate_others(const Replica& written);
+  // Returns the replica on `device`, if there is one. References to replicas are invalid after it.
+  void remove(Device device) noexcept;
+  // Requires: equal sizes; nobody else uses either.
+  void exchange_replicas(Storage& other) noexcept;
+
+  StorageWatch* watch() const { return watch_.get(); }
+  const std::shared_ptr<StorageWatch>& shared_watch() const { return watch_; }
+  void set_watch(std::shared_ptr<StorageWatch> watch) { watch_ = std::move(watch); }
+  std::shared_ptr<StorageWatch> take_watch() { return std::move(watch_); }
 
   // Raised by every in-place write; a saved tensor compares it.
   std::uint32_t version() const { return version_; }
@@ -97,11 +118,13 @@ class Storage {
 
   Bytes size_;
   std::uint32_t version_ = 0;
+  bool is_being_copied_ = false;
   std::shared_ptr<StorageOwner> owner_;
   std::mutex mutex_;
   std::atomic<bool> settled_{false};
   Replica first_;
   std::forward_list<Replica> others_;
+  std::shared_ptr<StorageWatch> watch_;
 };
 
 }  // namespace ferry

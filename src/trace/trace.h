@@ -63,6 +63,7 @@ enum class CopyCause : std::uint8_t {
   implicit,  // an op ran elsewhere than its input lived
   fetch,     // the program read a value
   transfer,  // the program asked for a copy to a device
+  swap,      // a memory budget took the bytes off the device, or brought them back
 };
 
 // One transfer between host and a device (or two devices).

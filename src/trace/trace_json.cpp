@@ -20,7 +20,7 @@ constexpr std::array kPhases = {"forward", "backward", "optimizer", "recompute"}
 constexpr std::array kPlacementCauses = {"default_device", "guard",    "placement_file",
                                          "op_rule",        "fallback", "inherited"};
 constexpr std::array kMemories = {"device", "pageable", "pinned"};
-constexpr std::array kCopyCauses = {"implicit", "fetch", "transfer"};
+constexpr std::array kCopyCauses = {"implicit", "fetch", "transfer", "swap"};
 constexpr std::array kWorkKinds = {"kernel", "copy"};
 constexpr std::array kEngines = {"compute", "host_to_device", "device_to_host"};
 

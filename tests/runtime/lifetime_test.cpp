@@ -219,5 +219,14 @@ TEST(NoMemory, CachedSegmentsAreGivenBackFirst) {
   for (int i = 1; i < 12; ++i) EXPECT_EQ(zeros({i * 40, 1 << 18}).numel(), std::int64_t{i} * 40 << 18);
 }
 
+TEST(Lifetime, AWriteComesAfterTheCopyThatReads) {
+  CheckedRuntime runtime{adversarial_backend(5)};
+  Tensor x = full({1 << 16}, 3);
+  const Tensor host = x.to(cpu::device);
+  x.add_(full({1}, 4));
+  EXPECT_EQ(host.to_vector<float>()[7], 3);
+  EXPECT_EQ(x.to_vector<float>()[7], 7);
+}
+
 }  // namespace
 }  // namespace ferry::test

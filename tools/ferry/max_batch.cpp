@@ -1,5 +1,6 @@
 // ferry max-batch: the largest batch that a model trains with on a device.
 #include <ferry/max_batch.h>
+#include <ferry/swap.h>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "src/base/check.h"
 #include "tools/ferry/command.h"
@@ -16,19 +18,36 @@
 namespace ferry::cli {
 namespace {
 
+// The first two make gradients and state, and are recorded; those after them are planned.
+constexpr int kStepsUntilPlanned = 4;
+
 struct Settings {
   JobOptions job;
   std::string budget, method = "none", json;
 };
 
+bool evicts(std::string_view method) { return method == "recompute" || method == "swap" || method == "hybrid"; }
+
+MemoryBudgetOptions budget_options(const Settings& settings) {
+  MemoryBudgetOptions options{.size = settings.budget.empty() ? "100%" : settings.budget};
+  if (settings.method == "recompute") {
+    options.methods = EvictionMethods::recompute;
+    options.policy = "dtr";
+  } else if (settings.method == "swap") {
+    options.methods = EvictionMethods::swap;
+  }
+  return options;
+}
+
 // Timing only on a simulated GPU: nothing is computed, no memory needed. Anywhere else steps run for real.
 RuntimeOptions runtime_options(const Settings& settings) {
   RuntimeOptions options{.device = settings.job.device, .seed = settings.job.seed};
-  if (!settings.budget.empty()) options.device_memory = parse_bytes(settings.budget);
+  if (!settings.budget.empty() && !evicts(settings.method)) options.device_memory = parse_bytes(settings.budget);
   const Runtime probe(options);
   const bool simulated = probe.devices().back().simulated;
-  FERRY_CHECK(settings.budget.empty() || simulated, InvalidArgument,
-              "max-batch: --budget limits a simulated GPU's memory; {} is none", probe.devices().back().name);
+  FERRY_CHECK(settings.budget.empty() || simulated || evicts(settings.method), InvalidArgument,
+              "max-batch: with --method {} --budget limits a simulated GPU's memory; {} is none", settings.method,
+              probe.devices().back().name);
   options.values = !simulated;
   return options;
 }
@@ -84,6 +103,8 @@ void run(Settings settings) {
   if (settings.method == "checkpoint" && segments == 0) segments = models::kSquareRootSegments;
   if (segments != 0) settings.method = "checkpoint";
   Runtime runtime(runtime_options(settings));
+  std::optional<MemoryBudget> budget;
+  if (evicts(settings.method)) budget.emplace(runtime, budget_options(settings));
   TrainingJob job(settings.job);
   // With --json - the figures alone go to the standard output.
   const bool quiet = settings.json == "-";
@@ -92,7 +113,8 @@ void run(Settings settings) {
   if (!quiet) print_head(settings, runtime);
   const MaxBatch found =
       find_max_batch(runtime, [&](std::int64_t batch) { job.step(job.model().random_batch(batch, settings.job.seed)); },
-                     {.restore = [&] { job.optimizer().zero_grad(); },
+                     {.steps = budget ? kStepsUntilPlanned : 2,
+                      .restore = [&] { job.optimizer().zero_grad(); },
                       .on_try =
                           [&](const BatchTry& each) {
                             if (!quiet) print_try(each, flops, peak);
@@ -112,12 +134,13 @@ void add_max_batch_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("max-batch", "Find the largest batch that a model trains with on a device");
   const auto settings = std::make_shared<Settings>();
   add_job_options(*command, settings->job);
-  command->add_option("--budget", settings->budget, "Memory of the simulated GPU, such as 5GiB (default: the card's)");
+  command->add_option("--budget", settings->budget, "Memory to train in, such as 5GiB (default: the card's)");
   command
       ->add_option("--method", settings->method,
-                   "none, or checkpoint: recompute blocks in backward, in as many segments as the root of their number")
+                   "none; checkpoint: recompute blocks in backward, in as many segments as the root of their number; "
+                   "recompute, swap, or hybrid (both): under a memory budget")
       ->capture_default_str()
-      ->check(CLI::IsMember({"none", "checkpoint"}));
+      ->check(CLI::IsMember({"none", "checkpoint", "recompute", "swap", "hybrid"}));
   command->add_option("--json", settings->json, "Write the figures to FILE; -: to the standard output, alone")
       ->type_name("FILE");
   command->callback([settings] { run(*settings); });

@@ -111,7 +111,10 @@ DriverInfo describe(const SimOptions& options) {
           .description = options.spec.description + ", simulated",
           .capacity = options.capacity,
           .simulated = true,
-          .computes_values = options.values};
+          .computes_values = options.values,
+          .link = {.out_bytes_per_second = options.spec.device_to_host.bytes_per_second,
+                   .in_bytes_per_second = options.spec.host_to_device.bytes_per_second,
+                   .latency = options.spec.device_to_host.latency}};
 }
 
 int register_driver(const SimOptions& options, const std::string& name) {

@@ -1,0 +1,219 @@
+#include "swap/engine/history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/tensor/cell_cache.h"
+#include "src/tensor/tensor_impl.h"
+#include "swap/engine/engine.h"
+
+namespace ferry::swap {
+
+Value::~Value() {
+  engine.forget(*this);
+  if (producer == nullptr) return;
+  if (graveyard.is_open) graveyard.dead.push_back(std::move(producer));
+}
+
+void Value::released(ferry::Storage& dying) noexcept { engine.released(*this, dying); }
+
+Producer::~Producer() {
+  for (Operand& operand : operands) {
+    if (operand.value == nullptr) continue;
+    Value& value = *operand.value;
+    value.consumers[operand.consumer] = value.consumers.back();
+    const Value::Consumer& moved = value.consumers[operand.consumer];
+    moved.producer->operands[moved.operand].consumer = operand.consumer;
+    value.consumers.pop_back();
+    if (graveyard.is_open) graveyard.dead.push_back(std::move(operand.value));
+  }
+}
+
+void Producer::read(std::size_t operand, std::shared_ptr<Value> value) {
+  operands[operand].consumer = value->consumers.size();
+  value->consumers.push_back({this, operand});
+  operands[operand].value = std::move(value);
+}
+
+History::~History() { bury(); }
+
+void History::bury() noexcept {
+  while (!graveyard_.dead.empty()) {
+    const std::shared_ptr<void> next = std::move(graveyard_.dead.back());
+    graveyard_.dead.pop_back();
+  }
+}
+
+StorageIndex History::take_index(Value& value) {
+  StorageIndex index = static_cast<StorageIndex>(values_.size());
+  if (free_.empty()) {
+    values_.push_back(&value);
+    free_.reserve(values_.capacity());  // so that giving one back never allocates
+  } else {
+    index = free_.back();
+    free_.pop_back();
+    values_[static_cast<std::size_t>(index)] = &value;
+  }
+  neighborhood_.add_op({}, {&index, 1}, {});
+  return index;
+}
+
+void History::give_up_index(Value& value) noexcept {
+  if (value.is_evicted) mark_restored(value);
+  neighborhood_.forget(value.index);
+  values_[static_cast<std::size_t>(value.index)] = nullptr;
+  free_.push_back(value.index);
+}
+
+Value& History::track(ferry::Storage& storage) {
+  if (Value* known = value_of(storage)) return *known;
+  auto value = make_cell<Value>(engine_, graveyard_, storage.size());
+  value->index = take_index(*value);
+  value->storage = &storage;
+  ++count_;
+  Value& result = *value;
+  storage.set_watch(std::move(value));
+  return result;
+}
+
+void History::forget(Value& value) noexcept {
+  leave_producer(value);
+  give_up_index(value);
+  --count_;
+}
+
+void History::leave_producer(Value& value) noexcept {
+  if (value.producer == nullptr) return;
+  for (Value*& result : value.producer->results)
+    if (result == &value) result = nullptr;
+}
+
+std::shared_ptr<Producer> History::record(const CallNote& note) {
+  auto producer = make_cell<Producer>(graveyard_);
+  producer->schema = &note.schema;
+  producer->attributes = note.attributes;
+  producer->where = note.where;
+  producer->device = note.device;
+  producer->time = note.time;
+  producer->operands.resize(note.inputs.size());
+  std::vector<StorageIndex> reads;
+  for (std::size_t i = 0; i < note.inputs.size(); ++i) {
+    if (!note.inputs[i]->defined()) continue;
+    const TensorImpl& tensor = *note.inputs[i]->impl();
+    Operand& operand = producer->operands[i];
+    operand.given = true;
+    operand.shape = tensor.shape;
+    operand.strides = tensor.strides;
+    operand.offset = tensor.offset;
+    operand.dtype = tensor.dtype;
+    operand.device = tensor.device;
+    if (tensor.storage->watch() == nullptr || ops::has(note.schema.metadata_inputs, note.schema.place(i))) continue;
+    producer->read(i, std::static_pointer_cast<Value>(tensor.storage->shared_watch()));
+    reads.push_back(operand.value->index);
+  }
+  std::vector<StorageIndex> writes;
+  producer->results.reserve(note.outputs.size());
+  for (const ferry::Tensor& output : note.outputs) {
+    Value* const value = output.defined() ? value_of(*output.impl()->storage) : nullptr;
+    producer->results.push_back(value);
+    if (value == nullptr) continue;
+    value->producer = producer;
+    writes.push_back(value->index);
+  }
+  neighborhood_.add_op(reads, writes, note.time);
+  return producer;
+}
+
+std::vector<Value*> History::absent_that_need(const Value& value) const {
+  std::vector<Value*> found;
+  walk_.assign(1, &value);
+  for (std::size_t next = 0; next < walk_.size(); ++next) {
+    for (const Value::Consumer& consumer : walk_[next]->consumers) {
+      for (Value* result : consumer.producer->results) {
+        if (result == nullptr || has_bytes(*result)) continue;
+        if (result->storage != nullptr) {
+          if (std::ranges::find(found, result) == found.end()) found.push_back(result);
+        } else if (std::ranges::find(walk_, result) == walk_.end()) {
+          walk_.push_back(result);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+void History::cut(Value& value) {
+  bury();  // the loop below counts on living producers only
+  std::vector<Value*> gone = {&value};
+  while (!gone.empty()) {
+    Value& next = *gone.back();
+    gone.pop_back();
+    while (!next.consumers.empty()) {
+      Producer& producer = *next.consumers.back().producer;
+      std::shared_ptr<Producer> held;
+      for (Value*& result : producer.results) {
+        if (result == nullptr) continue;
+        if (result->storage == nullptr && !has_bytes(*result)) gone.push_back(result);
+        held = std::move(result->producer);
+        result->producer = nullptr;
+        result = nullptr;
+      }
+      // The last reference: its destructor takes it out of `next.consumers`.
+      held.reset();
+    }
+  }
+}
+
+void History::rewrite(Value& value) {
+  if (value.producer == nullptr) return cut(value);
+  if (value.consumers.empty()) {
+    leave_producer(value);
+    graveyard_.dead.push_back(std::move(value.producer));
+    value.producer = nullptr;
+    give_up_index(value);
+    value.index = take_index(value);
+    return;
+  }
+  // The old contents are a value of their own from now on, absent.
+  auto old = make_cell<Value>(engine_, graveyard_, value.size);
+  old->index = value.index;
+  values_[static_cast<std::size_t>(old->index)] = old.get();
+  ++count_;
+  value.index = take_index(value);
+  old->producer = std::move(value.producer);
+  value.producer = nullptr;
+  for (Value*& result : old->producer->results)
+    if (result == &value) result = old.get();
+  old->consumers = std::move(value.consumers);
+  value.consumers.clear();
+  for (const Value::Consumer& consumer : old->consumers) {
+    std::shared_ptr<Value>& read = consumer.producer->operands[consumer.operand].value;
+    graveyard_.dead.push_back(std::move(read));
+    read = old;
+  }
+  old->last_access = value.last_access;
+  measure_chain(*old);
+  mark_evicted(*old);
+}
+
+void History::measure_chain(Value& value) const {
+  value.chain = 1;
+  if (value.producer == nullptr) return;
+  for (const Operand& operand : value.producer->operands)
+    if (operand.value != nullptr && operand.value->storage == nullptr)
+      value.chain = std::max(value.chain, operand.value->chain + 1);
+}
+
+void History::mark_evicted(Value& value) {
+  if (value.is_evicted) return;
+  value.is_evicted = true;
+  neighborhood_.evicted(value.index);
+}
+
+void History::mark_restored(Value& value) {
+  if (!value.is_evicted) return;
+  value.is_evicted = false;
+  neighborhood_.restored(value.index);
+}
+
+}  // namespace ferry::swap

@@ -1,0 +1,126 @@
+#include "swap/engine/iteration_recorder.h"
+
+#include <algorithm>
+
+#include "src/tensor/tensor_impl.h"
+
+namespace ferry::swap {
+
+std::vector<Value*> values_read(const ops::OpSchema& schema, ops::TensorPointers inputs) {
+  std::vector<Value*> values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]->defined() || ops::has(schema.metadata_inputs, schema.place(i))) continue;
+    ferry::Storage& storage = *inputs[i]->impl()->storage;
+    if (storage.size().count == 0 || ops::has(schema.host_inputs, schema.place(i))) continue;
+    Value* const value = History::value_of(storage);
+    if (value == nullptr || std::ranges::find(values, value) == values.end()) values.push_back(value);
+  }
+  return values;
+}
+
+StorageIndex IterationRecorder::add_storage(Bytes size, bool recomputable, bool pinned) {
+  iteration_.storages.push_back({.size = size, .pinned = pinned, .recomputable = recomputable});
+  latest_.push_back(kNone);
+  released_.push_back(false);
+  marked_.push_back(false);
+  readers_.emplace_back();
+  return static_cast<StorageIndex>(iteration_.storages.size()) - 1;
+}
+
+TensorIndex IterationRecorder::add(StorageIndex storage, OpIndex producer) {
+  const auto tensor = static_cast<TensorIndex>(iteration_.tensors.size());
+  iteration_.tensors.push_back({.storage = storage, .producer = producer});
+  Storage& of = iteration_.storages[static_cast<std::size_t>(storage)];
+  if (of.root == kNone) of.root = tensor;
+  latest_[static_cast<std::size_t>(storage)] = tensor;
+  return tensor;
+}
+
+TensorIndex IterationRecorder::name_of(Value& value) {
+  if (value.recorded == kNone) {
+    value.recorded = add_storage(value.size, false, value.stays);
+    iteration_.events.push_back({Event::Kind::create, add(value.recorded, kNone)});
+  }
+  return latest_[static_cast<std::size_t>(value.recorded)];
+}
+
+void IterationRecorder::begin(std::span<Value* const> values, Bytes others) {
+  iteration_ = {};
+  latest_.clear();
+  released_.clear();
+  marked_.clear();
+  readers_.clear();
+  if (others.count > 0) {
+    const StorageIndex storage = add_storage(others, false, true);
+    iteration_.events.push_back({Event::Kind::create, add(storage, kNone)});
+  }
+  for (Value* value : values)
+    if (value != nullptr) value->recorded = kNone;
+  for (Value* value : values)
+    if (value != nullptr && value->storage != nullptr) name_of(*value);
+}
+
+void IterationRecorder::ran(const CallNote& note, Producer* producer) {
+  Op op{.name = std::string(note.schema.name), .time = note.time};
+  for (Value* value : values_read(note.schema, note.inputs))
+    if (value != nullptr) op.inputs.push_back(name_of(*value));
+  const auto index = static_cast<OpIndex>(iteration_.ops.size());
+  for (const TensorIndex input : op.inputs)
+    readers_[static_cast<std::size_t>(iteration_.tensors[static_cast<std::size_t>(input)].storage)].push_back(index);
+  for (const ferry::Tensor& output : note.outputs) {
+    Value* const value = output.defined() ? History::value_of(*output.impl()->storage) : nullptr;
+    if (value == nullptr) continue;
+    if (value->recorded == kNone) value->recorded = add_storage(value->size, producer != nullptr, value->stays);
+    op.outputs.push_back(add(value->recorded, index));
+  }
+  if (producer != nullptr) producer->recorded = index;
+  iteration_.ops.push_back(std::move(op));
+  iteration_.events.push_back({Event::Kind::run, index});
+}
+
+void IterationRecorder::released(Value& value) {
+  if (value.recorded == kNone) return;
+  released_[static_cast<std::size_t>(value.recorded)] = true;
+  iteration_.events.push_back({Event::Kind::release, value.recorded});
+}
+
+void IterationRecorder::rewrote(Value& value) {
+  if (value.recorded == kNone) return;
+  iteration_.storages[static_cast<std::size_t>(value.recorded)].recomputable = false;
+  mark_descendants(value.recorded);
+  readers_[static_cast<std::size_t>(value.recorded)].clear();
+}
+
+// What lives and was computed from `storage`, by way of what does not live any more, cannot be computed again.
+void IterationRecorder::mark_descendants(StorageIndex storage) {
+  std::vector<StorageIndex> walk = {storage};
+  while (!walk.empty()) {
+    const auto s = static_cast<std::size_t>(walk.back());
+    walk.pop_back();
+    for (const OpIndex reader : readers_[s]) {
+      for (const TensorIndex output : iteration_.ops[static_cast<std::size_t>(reader)].outputs) {
+        const StorageIndex made = iteration_.tensors[static_cast<std::size_t>(output)].storage;
+        const auto m = static_cast<std::size_t>(made);
+        if (!released_[m]) {
+          iteration_.storages[m].recomputable = false;
+        } else if (!marked_[m]) {
+          marked_[m] = true;
+          walk.push_back(made);
+        }
+      }
+    }
+  }
+}
+
+IterationRecorder::Recorded IterationRecorder::end(std::span<Value* const> values) const {
+  Recorded result{iteration_, std::vector<Value*>(iteration_.storages.size())};
+  for (std::size_t s = 0; s < latest_.size(); ++s)
+    if (!released_[s] && latest_[s] != kNone) result.iteration.kept.push_back(latest_[s]);
+  for (Value* value : values) {
+    if (value == nullptr || value->storage == nullptr || value->recorded == kNone) continue;
+    result.values[static_cast<std::size_t>(value->recorded)] = value;
+  }
+  return result;
+}
+
+}  // namespace ferry::swap

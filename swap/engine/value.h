@@ -1,0 +1,95 @@
+// What a memory budget knows of the bytes of one storage, and of the call that they can be computed from again.
+//
+// A Value is the contents of a storage between two writes. It is resident while the storage has a replica on the
+// budget's device, and absent when there is no valid replica at all: then its Producer makes it again. A Value outlives
+// its storage while others may have to be computed from it.
+//
+// Ownership: a storage owns its Value, a Value owns its Producer, a Producer owns the Values of its operands. Long
+// chains are released without recursion: what dies is put into a Graveyard. Not thread-safe: the engine's mutex guards
+// all.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "src/ops/op_schema.h"
+#include "src/tensor/storage.h"
+#include "swap/engine/spill_file.h"
+#include "swap/iteration.h"
+
+namespace ferry::swap {
+
+struct Producer;
+class Engine;
+
+// What is to be destroyed next.
+struct Graveyard {
+  std::vector<std::shared_ptr<void>> dead;
+  bool is_open = true;
+};
+
+struct Value final : StorageWatch {
+  Engine& engine;
+  Graveyard& graveyard;
+  StorageIndex index = kNone;  // in the engine's tables
+  Bytes size{};
+  ferry::Storage* storage = nullptr;    // whose contents these are; null once it died or was written
+  std::shared_ptr<ferry::Storage> own;  // holds the bytes then, if anything does
+  std::shared_ptr<Producer> producer;   // null: cannot be computed again
+  struct Consumer {
+    Producer* producer;
+    std::size_t operand;
+  };
+  std::vector<Consumer> consumers;               // calls that read it
+  std::int32_t locks = 0;                        // of calls that use it now
+  std::int32_t chain = 0;                        // values without a storage in a row that lead to it
+  bool is_evicted = false;                       // as the neighbourhood counts: it would have to be computed again
+  bool is_leaving = false;                       // its device memory is given back when something needs room
+  bool is_home = true;                           // the device is where it was made; else a copy of what lives elsewhere
+  bool stays = false;                            // never leaves the device
+  SpillFile::Offset file = SpillFile::kNowhere;  // where its bytes are on disk
+  Nanoseconds last_access{};
+  StorageIndex recorded = kNone;  // its place in the iteration that is being recorded
+  StorageIndex planned = kNone;   // and in the plan that is followed
+
+  Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes)
+      : engine(the_engine), graveyard(the_graveyard), size(bytes) {}
+  ~Value() override;
+  void released(ferry::Storage& dying) noexcept override;
+
+  ferry::Storage* bytes() const { return storage != nullptr ? storage : own.get(); }
+};
+
+struct Operand {
+  bool given = false;
+  std::shared_ptr<Value> value;  // null: only shape and type are read
+  std::size_t consumer = 0;      // its place in value->consumers
+  Shape shape;
+  Strides strides;
+  std::int64_t offset = 0;
+  DType dtype = DType::f32;
+  Device device;
+};
+
+struct Producer {
+  Graveyard& graveyard;
+  const ops::OpSchema* schema = nullptr;
+  Attributes attributes;
+  std::source_location where;
+  Device device;
+  Nanoseconds time{};  // of the device, measured
+  OpIndex recorded = kNone;
+  std::vector<Operand> operands;
+  std::vector<Value*> results;  // null: none, or gone
+
+  explicit Producer(Graveyard& the_graveyard) : graveyard(the_graveyard) {}
+  ~Producer();
+
+  // The operand reads `value` from now on.
+  void read(std::size_t operand, std::shared_ptr<Value> value);
+};
+
+}  // namespace ferry::swap
