@@ -14,8 +14,6 @@
 namespace ferry::cpu_backend {
 namespace {
 
-constexpr std::int64_t kAhead = 4;  // rows that are prefetched before their use
-
 // A dense table of rows.
 struct Rows {
   explicit Rows(const TensorView& view)
@@ -57,12 +55,12 @@ void embedding(const KernelContext& context) {
   check_indices(context,
                 {.name = "ids", .view = ids, .bound = table_view.shape[0], .into = "table", .shape = table_view.shape});
   const Rows table(table_view), y(context.out());
-  const std::int64_t count = ids.numel();
+  const std::int64_t count = ids.numel(), ahead = rows_ahead(table.bytes);
   parallel_for(count, row_grain(y.width), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < std::min(begin + kAhead, end); ++i)
+    for (std::int64_t i = begin; i < std::min(begin + ahead, end); ++i)
       prefetch_row(table[index_at(ids, i)], table.bytes);
     for (std::int64_t i = begin; i < end; ++i) {
-      if (i + kAhead < end) prefetch_row(table[index_at(ids, i + kAhead)], table.bytes);
+      if (i + ahead < end) prefetch_row(table[index_at(ids, i + ahead)], table.bytes);
       std::memcpy(y[i], table[index_at(ids, i)], static_cast<std::size_t>(y.bytes));
     }
   });
@@ -76,7 +74,7 @@ void embedding_dense_backward(const KernelContext& context) {
   const RowLoops& loops = row_loops(dy_view.dtype);
   fill_view(dtable_view, 0);
   const Rows dtable(dtable_view);
-  const RowOrder order = order_rows(ids);
+  const RowOrder order = group_rows(ids);
   for_each_segment(order, dy_view, [&](std::size_t s, std::span<const std::byte* const> from) {
     loops.sum(dtable.width, dtable[order.rows[s]], nullptr, from.data(), static_cast<std::int64_t>(from.size()), 1);
   });

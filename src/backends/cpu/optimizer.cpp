@@ -146,7 +146,7 @@ class RowsStep {
         operands_(operands),
         sums_(row_loops(operands.gradient().dtype)),
         width_(operands.param().shape[1]),
-        order_(order_rows(operands.group[1])) {}
+        order_(attributes.every_row ? order_rows(operands.group[1]) : group_rows(operands.group[1])) {}
 
   void named_rows() const {
     const auto update = [&](std::size_t s, std::span<const std::byte* const> from) { step_row(order_.rows[s], from); };

@@ -1,6 +1,7 @@
 // Loops over dense rows of floats that gather and scatter kernels share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,14 +19,23 @@ struct RowLoops {
 // Throws: InvalidArgument for other dtypes than floats.
 const RowLoops& row_loops(DType dtype);
 
-// Asks for a row's cache lines ahead of its use: tables are read at random.
+// Asks for a row's cache lines ahead of its use: tables are read at random. They go to the second level of the cache,
+// since a core waits for more lines there at a time than in its first.
 inline void prefetch_row(const std::byte* row, std::int64_t bytes) {
 #if defined(__GNUC__)
   constexpr std::int64_t kLine = 64, kMost = 4096;
-  for (std::int64_t i = 0; i < bytes && i < kMost; i += kLine) __builtin_prefetch(row + i);
+  // A row that starts within a line may end in one more than its bytes fill.
+  const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % kLine);
+  for (std::int64_t i = -before; i < bytes && i < kMost; i += kLine) __builtin_prefetch(row + i, 0, 2);
 #else
   (void)row, (void)bytes;
 #endif
+}
+
+// How many rows of that size to ask for ahead: about as much as memory can have under way for one core.
+inline std::int64_t rows_ahead(std::int64_t bytes) {
+  constexpr std::int64_t kBytesAhead = 6144;
+  return std::clamp<std::int64_t>(kBytesAhead / std::max<std::int64_t>(1, bytes), 2, 64);
 }
 
 }  // namespace ferry::cpu_backend

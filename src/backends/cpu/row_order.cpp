@@ -3,6 +3,7 @@
 #include <hwy/contrib/sort/vqsort.h>
 
 #include <bit>
+#include <utility>
 
 #include "src/backends/cpu/index_check.h"
 
@@ -50,6 +51,36 @@ std::int64_t largest(const TensorView& indices) {
   return result;
 }
 
+// Gives distinct rows numbers in the order in which they first come, by hashing with linear probing.
+class RowNumbers {
+ public:
+  explicit RowNumbers(std::int64_t most) : shift_(63 - bits(most)), slots_(std::size_t{2} << bits(most), kFree) {
+    rows_.reserve(static_cast<std::size_t>(most));
+  }
+
+  std::int32_t number_of(std::int64_t row) {
+    // Fibonacci hashing: the high bits of the product depend on all of the row's.
+    auto slot = static_cast<std::size_t>((static_cast<std::uint64_t>(row) * 0x9E3779B97F4A7C15U) >> shift_);
+    for (; slots_[slot] != kFree; slot = (slot + 1) & (slots_.size() - 1)) {
+      if (rows_[static_cast<std::size_t>(slots_[slot])] == row) return slots_[slot];
+      ++collisions_;
+    }
+    slots_[slot] = static_cast<std::int32_t>(rows_.size());
+    rows_.push_back(row);
+    return slots_[slot];
+  }
+
+  std::int64_t collisions() const { return collisions_; }
+  std::vector<std::int64_t> take_rows() { return std::move(rows_); }
+
+ private:
+  static constexpr std::int32_t kFree = -1;
+  int shift_;
+  std::vector<std::int32_t> slots_;
+  std::vector<std::int64_t> rows_;
+  std::int64_t collisions_ = 0;
+};
+
 }  // namespace
 
 RowOrder order_rows(const TensorView& indices) {
@@ -72,6 +103,40 @@ RowOrder order_rows(const TensorView& indices) {
     visit_wide(indices, add);
   }
   order.first.push_back(static_cast<std::int64_t>(order.position.size()));
+  return order;
+}
+
+RowOrder group_rows(const TensorView& indices) {
+  // Hashing is slower than sorting where its table leaves the nearest caches, or where rows were chosen to collide.
+  constexpr std::int64_t kMost = 16384, kCollisions = 8;
+  const std::int64_t count = indices.numel();
+  if (count > kMost) return order_rows(indices);
+  RowNumbers numbers(count);
+  std::vector<std::int32_t> number(static_cast<std::size_t>(count), -1);
+  std::vector<std::int64_t> next;  // the place in `position` for a row's next value; its number of values at first
+  next.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = index_at(indices, i);
+    if (row < 0) continue;
+    const std::int32_t s = numbers.number_of(row);
+    if (static_cast<std::size_t>(s) == next.size()) next.push_back(0);
+    ++next[static_cast<std::size_t>(s)];
+    number[static_cast<std::size_t>(i)] = s;
+    if (numbers.collisions() > kCollisions * count) return order_rows(indices);
+  }
+  RowOrder order{.position = {}, .rows = numbers.take_rows(), .first = {}};
+  order.first.reserve(order.rows.size() + 1);
+  std::int64_t places = 0;
+  for (std::int64_t& values : next) {
+    order.first.push_back(places);
+    places += std::exchange(values, places);
+  }
+  order.first.push_back(places);
+  order.position.resize(static_cast<std::size_t>(places));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t s = number[static_cast<std::size_t>(i)];
+    if (s >= 0) order.position[static_cast<std::size_t>(next[static_cast<std::size_t>(s)]++)] = i;
+  }
   return order;
 }
 

@@ -1,4 +1,5 @@
-// The rows of a sparse gradient in ascending order: what coalescing and scattering with duplicates work through.
+// The rows of a sparse gradient, each with all that is to be added to it: what coalescing and scattering with
+// duplicates work through.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,13 @@ struct RowOrder {
   std::vector<std::int64_t> first;
 };
 
+// With rows ascending.
 RowOrder order_rows(const TensorView& indices);
+
+// With few indices, rows in the order in which they first occur: for_each_segment then cuts them for threads as loops
+// over the positions are cut, and a thread finds what it has read or written of them in its own cache. With many, whose
+// rows no cache holds, as order_rows.
+RowOrder group_rows(const TensorView& indices);
 
 // Rows of `width` elements that one task handles.
 inline std::int64_t row_grain(std::int64_t width) {
@@ -32,8 +39,8 @@ inline std::int64_t row_grain(std::int64_t width) {
 // called some segments ahead of its use.
 template <class Body, class Prefetch>
 void for_each_segment(const RowOrder& order, const TensorView& values, const Body& body, const Prefetch& prefetch) {
-  constexpr std::size_t kAhead = 4;
   const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
+  const auto ahead = static_cast<std::size_t>(rows_ahead(bytes));
   const auto value_row = [&](std::int64_t k) {
     return values.as<const std::byte>() + order.position[static_cast<std::size_t>(k)] * bytes;
   };
@@ -41,13 +48,18 @@ void for_each_segment(const RowOrder& order, const TensorView& values, const Bod
     prefetch_row(value_row(order.first[s]), bytes);
     prefetch(s);
   };
-  parallel_for(static_cast<std::int64_t>(order.rows.size()), row_grain(width),
+  // The first segment that starts at this place or after it.
+  const auto segment_at = [&](std::int64_t place) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(order.first, place) - order.first.begin());
+  };
+  // Cut by places, so that a task adds as many values whether they are of one row or of many.
+  parallel_for(static_cast<std::int64_t>(order.position.size()), row_grain(width),
                [&](std::int64_t first, std::int64_t last) {
-                 const auto begin = static_cast<std::size_t>(first), end = static_cast<std::size_t>(last);
+                 const std::size_t begin = segment_at(first), end = segment_at(last);
                  std::vector<const std::byte*> rows;
-                 for (std::size_t s = begin; s < std::min(begin + kAhead, end); ++s) ask_for(s);
+                 for (std::size_t s = begin; s < std::min(begin + ahead, end); ++s) ask_for(s);
                  for (std::size_t s = begin; s < end; ++s) {
-                   if (s + kAhead < end) ask_for(s + kAhead);
+                   if (s + ahead < end) ask_for(s + ahead);
                    rows.clear();
                    for (auto k = order.first[s]; k < order.first[s + 1]; ++k) rows.push_back(value_row(k));
                    body(s, std::span<const std::byte* const>(rows));

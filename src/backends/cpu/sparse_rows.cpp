@@ -50,7 +50,7 @@ void scatter_add_rows_(const KernelContext& context) {
       {.name = "rows", .view = indices, .bound = dense.shape[0], .into = "dense", .shape = dense.shape, .lowest = -1});
   const RowLoops& loops = row_loops(values.dtype);
   const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
-  const RowOrder order = order_rows(indices);
+  const RowOrder order = group_rows(indices);
   for_each_segment(order, values, [&](std::size_t s, std::span<const std::byte* const> from) {
     std::byte* const to = dense.as<std::byte>() + order.rows[s] * bytes;
     loops.sum(width, to, to, from.data(), static_cast<std::int64_t>(from.size()), 1);
