@@ -379,24 +379,26 @@ bool Engine::give_back_leaving(Bytes missing) {
   return true;
 }
 
-// Bytes without a storage that nothing absent needs at the moment: what was computed from them is no longer
-// recomputable.
+// Bytes without a storage that nothing absent needs: what was computed from them cannot be computed again after this.
 bool Engine::free_unneeded() {
+  const std::vector<Value*> candidates(history_.unrepeatable().begin(), history_.unrepeatable().end());
   bool freed = false;
-  for (std::size_t i = 0; i < kept_.size();) {
-    Value& value = *kept_[i];
-    if (value.locks > 0 || !history_.absent_that_need(value).empty()) {
-      ++i;
-      continue;
-    }
-    withdraw(value);
-    kept_[i] = kept_.back();
-    kept_.pop_back();
-    history_.cut(value);  // the value itself waits to be buried
-    value.own.reset();
+  for (Value* value : candidates) {
+    if (value->own == nullptr || value->locks > 0 || !history_.absent_that_need(*value).empty()) continue;
+    withdraw(*value);
+    history_.cut(*value);  // the value itself waits to be buried
+    value->own.reset();
     freed = true;
   }
   return freed;
+}
+
+// Nothing of an iteration's intermediate results is of use to the next.
+void Engine::drop_intermediate() {
+  free_unneeded();
+  for (Value* value : history_.values())
+    if (value != nullptr && value->storage == nullptr && value->own != nullptr && value->producer != nullptr)
+      drop(*value);
 }
 
 bool Engine::evict(Value& value) {
@@ -502,7 +504,7 @@ void Engine::released(Value& value, ferry::Storage& dying) noexcept {
   // Others can be computed again only with these bytes: they stay until something needs the room.
   value.own = std::make_shared<ferry::Storage>(dying.size(), dying.owner());
   value.own->exchange_replicas(dying);
-  kept_.push_back(&value);
+  history_.add_unrepeatable(value);
   offer(value);
 }
 
@@ -510,7 +512,6 @@ void Engine::forget(Value& value) noexcept {
   withdraw(value);
   discard_file(value);
   std::erase(leaving_, &value);
-  std::erase(kept_, &value);
   follower_.forget(value);
   recorder_.forget(value);
   history_.forget(value);
@@ -524,6 +525,7 @@ void Engine::next_iteration() {
   } else if (options_.plans && options_.budget.count > 0 && recorder_.ops() > 0) {
     replan();
   }
+  drop_intermediate();
   Bytes tracked{};
   for (const Value* value : history_.values())
     if (value != nullptr && value->storage != nullptr && is_resident(*value)) tracked += value->size;

@@ -118,6 +118,8 @@ class Engine {
   std::string save_plan() const;
   // Used for the first iteration that it fits. Throws: ParseError.
   void load_plan(std::string_view json);
+  // That was recorded whole last; without ops before there is one. Valid until the next iteration ends.
+  const Iteration& last_iteration() const { return last_; }
   // The smallest budget: the planner's for the last iteration, or before there is one what a single call needed.
   Bytes smallest() const;
   // The budget is over: everything is let go. Storages whose bytes can only be computed are computed first. False: that
@@ -156,6 +158,7 @@ class Engine {
   bool make_contiguous(Bytes size);
   bool give_back_leaving(Bytes missing);
   bool free_unneeded();
+  void drop_intermediate();
   void give_back(Value& value);
   bool spill_oldest();
   void unspill(Value& value);
@@ -173,7 +176,6 @@ class Engine {
   PlanFollower follower_;
   std::vector<std::shared_ptr<Value>> held_;  // locked by frames, innermost last
   std::vector<Value*> leaving_;               // oldest first
-  std::vector<Value*> kept_;                  // without a storage and a producer, but with bytes that others need
   Nanoseconds now_{};                         // device time of all ops so far
   CopyQueue out_, in_;                        // on that time
   bool replaying_ = false;

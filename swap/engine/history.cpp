@@ -77,6 +77,7 @@ Value& History::track(ferry::Storage& storage) {
 }
 
 void History::forget(Value& value) noexcept {
+  std::erase(unrepeatable_, &value);
   leave_producer(value);
   give_up_index(value);
   --count_;
@@ -153,7 +154,7 @@ void History::cut(Value& value) {
       std::shared_ptr<Producer> held;
       for (Value*& result : producer.results) {
         if (result == nullptr) continue;
-        if (result->storage == nullptr && !has_bytes(*result)) gone.push_back(result);
+        if (result->storage == nullptr) has_bytes(*result) ? add_unrepeatable(*result) : gone.push_back(result);
         held = std::move(result->producer);
         result->producer = nullptr;
         result = nullptr;
@@ -162,6 +163,10 @@ void History::cut(Value& value) {
       held.reset();
     }
   }
+}
+
+void History::add_unrepeatable(Value& value) {
+  if (std::ranges::find(unrepeatable_, &value) == unrepeatable_.end()) unrepeatable_.push_back(&value);
 }
 
 void History::rewrite(Value& value) {

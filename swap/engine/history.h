@@ -55,6 +55,9 @@ class History {
   // Its storage is about to be written. If others may have to be computed from the old contents, and these can be
   // computed, they become a value of their own. Requires: absent_that_need is empty if value.producer is null.
   void rewrite(Value& value);
+  // Values without a storage and a producer whose bytes are still there: others can be computed only with them.
+  std::span<Value* const> unrepeatable() const { return unrepeatable_; }
+  void add_unrepeatable(Value& value);
   // The storage died: how many values in a row lead to it now.
   void measure_chain(Value& value) const;
 
@@ -75,6 +78,7 @@ class History {
   std::vector<Value*> values_;
   std::vector<StorageIndex> free_;
   std::int64_t count_ = 0;
+  std::vector<Value*> unrepeatable_;
   mutable std::vector<const Value*> walk_;
 };
 
