@@ -21,7 +21,7 @@
 // - Blocks are split when 512 bytes remain, in both pools; of equal free blocks the lowest is taken.
 // - The small pool cuts its segments from the highest free address of the arena (or of large segments from before),
 //   2 MiB each and, when nothing else makes room, one that just fits. One that is unused goes back when a request
-//   would fail otherwise.
+//   would fail otherwise, or with empty_cache, which returns nothing to the driver then.
 // - All blocks belong to the compute stream. One allocated for another stream makes that stream wait for the compute
 //   stream's work so far, and counts as used by it until it is given back: it is reused after an event there, as any
 //   block with a foreign use.
