@@ -65,6 +65,7 @@ Call::Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers i
     : core_(core),
       schema_(schema),
       inputs_(inputs),
+      given_attributes_(attributes),
       attributes_(attributes),
       where_(where),
       outputs_(outputs),
@@ -214,7 +215,7 @@ void Call::tell_budget() {
   if (!is_budgeted()) return;
   budget_->engine().ran({.schema = schema_,
                          .inputs = inputs_,
-                         .attributes = attributes_,
+                         .attributes = given_attributes_,
                          .where = where_,
                          .device = placement_.device,
                          .time = budget_->time_of(correlation_, schema_, inputs_),

@@ -84,7 +84,8 @@ class Call final : private ops::HostValues {
   RuntimeCore& core_;
   const ops::OpSchema& schema_;
   ops::TensorPointers inputs_;
-  Attributes attributes_;
+  const Attributes& given_attributes_;
+  Attributes attributes_;  // infer may resolve what was given to what kernels read
   std::source_location where_;
   std::span<Tensor> outputs_;
 

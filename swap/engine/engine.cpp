@@ -381,14 +381,20 @@ bool Engine::give_back_leaving(Bytes missing) {
 
 // Bytes without a storage that nothing absent needs: what was computed from them cannot be computed again after this.
 bool Engine::free_unneeded() {
-  const std::vector<Value*> candidates(history_.unrepeatable().begin(), history_.unrepeatable().end());
   bool freed = false;
-  for (Value* value : candidates) {
-    if (value->own == nullptr || value->locks > 0 || !history_.absent_that_need(*value).empty()) continue;
-    withdraw(*value);
-    history_.cut(*value);  // the value itself waits to be buried
-    value->own.reset();
+  // Dead values leave the list when they are buried; a cut may kill others than its own.
+  history_.bury();
+  for (std::size_t i = 0; i < history_.unrepeatable().size();) {
+    Value& value = *history_.unrepeatable()[i];
+    if (value.own == nullptr || value.locks > 0 || !history_.absent_that_need(value).empty()) {
+      ++i;
+      continue;
+    }
+    withdraw(value);
+    history_.cut(value);  // the value itself waits to be buried
+    value.own.reset();
     freed = true;
+    history_.bury();
   }
   return freed;
 }

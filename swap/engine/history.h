@@ -16,7 +16,7 @@ namespace ferry::swap {
 struct CallNote {
   const ops::OpSchema& schema;
   ops::TensorPointers inputs;
-  const Attributes& attributes;  // as infer left them
+  const Attributes& attributes;  // as infer got them
   std::source_location where;
   Device device;
   Nanoseconds time{};
