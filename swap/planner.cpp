@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "swap/gap_schedule.h"
 #include "swap/lookahead.h"
 #include "swap/replay.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 // Op runs that the search may spend: some tenths of a second.
 constexpr double kEffort = 3e6;
+// Pairs of ops and storages that schedules of gaps may look at.
+constexpr double kGapEffort = 3e7;
 // A trial may take so many times the iteration's time at the most.
 constexpr double kTimeLimit = 20;
 
@@ -59,6 +62,18 @@ class Search {
   void try_candidate(const Plan& plan) {
     if (!matches(plan, iteration_) || !allows(plan.methods)) return;
     offer(evaluate(iteration_, plan.program, budget_, options_.link), Program(plan.program));
+  }
+
+  // Swaps alone, from the gaps between uses.
+  void try_gaps() {
+    if (options_.methods == Methods::recompute || is_best()) return;
+    const double size = static_cast<double>(iteration_.ops.size()) * static_cast<double>(iteration_.storages.size());
+    const double effort = options_.methods == Methods::swap ? kGapEffort : kGapEffort / 10;
+    const int trials = static_cast<int>(std::clamp(effort / (size + 1), 12.0, 4000.0));
+    GapSchedule found = schedule_gaps(
+        iteration_, uses_, {.budget = budget_, .link = options_.link, .trials = trials, .seed = options_.seed});
+    trials_ += trials;
+    offer(found.cost, std::move(found.program));
   }
 
   // Grids of steerings to start from.
@@ -300,6 +315,7 @@ PlanResult make_plan(const Iteration& iteration, const PlannerOptions& options, 
     if (const PlanResult result = make_plan(iteration, recompute); result.plan) search.try_candidate(*result.plan);
   }
   search.try_policies();
+  search.try_gaps();
   search.try_steerings();
   search.improve();
   PlanResult result{.trials = search.trials()};

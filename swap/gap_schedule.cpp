@@ -1,0 +1,358 @@
+#include "swap/gap_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace ferry::swap {
+namespace {
+
+constexpr std::int64_t kTiny = 2'000;  // storages below this part of the budget stay
+
+constexpr OpIndex kAnyOp = std::numeric_limits<OpIndex>::max();
+
+std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// `storage` is not used by the ops between `from` and `to`. While it is chosen, the ops from `first` up to, not
+// including, `back` have its memory; its copies begin at `out` and `in`.
+struct Gap {
+  StorageIndex storage;
+  OpIndex from, to;
+  Nanoseconds out_time{}, in_time{};
+  bool chosen = false;
+  OpIndex latest_first = kAnyOp, earliest_back = 0;  // whatever waits for it
+  Nanoseconds out{}, in{};
+  OpIndex first = 0, back = 0;
+};
+
+// A copy that may begin at `release` and should end by `deadline`.
+struct Job {
+  Nanoseconds release{}, deadline{}, length{};
+  Nanoseconds begin{};
+};
+
+// One after the other on one lane: of those that may begin, the one with the earliest deadline.
+void line_up(std::vector<Job>& jobs) {
+  std::vector<Job*> by_release;
+  for (Job& job : jobs) by_release.push_back(&job);
+  std::ranges::stable_sort(by_release, {}, &Job::release);
+  const auto later = [](const Job* a, const Job* b) { return a->deadline > b->deadline; };
+  std::vector<Job*> ready;
+  Nanoseconds now = Nanoseconds::min();
+  for (auto next = by_release.begin(); next != by_release.end() || !ready.empty();) {
+    if (ready.empty()) now = std::max(now, (*next)->release);
+    for (; next != by_release.end() && (*next)->release <= now; ++next) {
+      ready.push_back(*next);
+      std::ranges::push_heap(ready, later);
+    }
+    std::ranges::pop_heap(ready, later);
+    ready.back()->begin = now;
+    now += ready.back()->length;
+    ready.pop_back();
+  }
+}
+
+// How gaps are ranked.
+struct Ranking {
+  double part = 1;           // of the budget that is kept
+  double benefit_power = 1;  // (bytes × ops that lack them)^this ÷ link time
+  bool worst_first = true;   // the op that lacks most memory is helped first, not the earliest
+  double noise = 0;          // ranks are multiplied by e^(up to ± this)
+};
+
+class Scheduler {
+ public:
+  Scheduler(const Iteration& iteration, const Uses& uses, const GapOptions& options)
+      : iteration_(iteration), uses_(uses), options_(options), random_(options.seed) {
+    find_use();
+    find_gaps();
+  }
+
+  // Chooses gaps until every op fits. False: one cannot.
+  bool run(const Ranking& ranking) {
+    ranking_ = ranking;
+    const auto budget = static_cast<std::int64_t>(static_cast<double>(options_.budget.count) * ranking.part);
+    unrelieved_ = use_;
+    for (std::int64_t& bytes : unrelieved_) bytes -= budget;
+    reschedule();
+    for (;;) {
+      const auto next = ranking.worst_first
+                            ? std::ranges::max_element(excess_)
+                            : std::ranges::find_if(excess_, [](std::int64_t bytes) { return bytes > 0; });
+      if (next == excess_.end() || *next <= 0) return true;
+      if (!relieve(static_cast<OpIndex>(next - excess_.begin()))) return false;
+    }
+  }
+
+  void clear() {
+    for (Gap& gap : gaps_) forget(gap);
+  }
+  const std::vector<Gap>& gaps() const { return gaps_; }
+
+  // Starts from these choices, some of them changed.
+  void start_near(const std::vector<Gap>& gaps) {
+    gaps_ = gaps;
+    const std::vector<Gap*> taken = chosen();
+    for (std::uint64_t changes = 1 + random_() % 4; changes > 0 && !taken.empty(); --changes) {
+      Gap& gap = *taken[random_() % taken.size()];
+      switch (random_() % 5) {
+        case 0:
+        case 1:
+          forget(gap);
+          break;
+        case 2:
+          gap.earliest_back = 0;
+          break;
+        case 3:
+          gap.latest_first = kAnyOp;
+          break;
+        default:
+          gaps_[random_() % gaps_.size()].chosen = true;
+      }
+    }
+  }
+
+  double uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
+
+  Program program() {
+    std::vector<Program> before(index(uses_.ops()) + 1);
+    std::vector<Gap*> gaps = chosen();
+    std::ranges::stable_sort(gaps, {}, [](const Gap* gap) { return gap->out; });
+    for (const Gap* gap : gaps) before[index(gap->first)].push_back({Step::Kind::leave, gap->storage});
+    std::ranges::stable_sort(gaps, {}, [](const Gap* gap) { return gap->in; });
+    for (const Gap* gap : gaps) before[index(gap->back)].push_back({Step::Kind::bring_in, gap->storage});
+    std::ranges::stable_sort(gaps, {}, [](const Gap* gap) { return gap->out; });
+    for (const Gap* gap : gaps) {
+      const OpIndex op = first_op_from(gap->out);  // leaving starts the copy that has not started
+      if (op < gap->first) before[index(op)].push_back({Step::Kind::copy_out, gap->storage});
+    }
+    return merged(before);
+  }
+
+ private:
+  static void forget(Gap& gap) {
+    gap.chosen = false;
+    gap.latest_first = kAnyOp;
+    gap.earliest_back = 0;
+  }
+
+  // Bytes during each op without a budget.
+  void find_use() {
+    std::int64_t used = 0;
+    const auto made_by = [&](TensorIndex t) {
+      const Storage& storage = iteration_.storages[index(iteration_.tensors[index(t)].storage)];
+      return storage.root == t ? storage.size.count : 0;
+    };
+    for (const Event& event : iteration_.events) {
+      switch (event.kind) {
+        case Event::Kind::create:
+          used += made_by(event.index);
+          break;
+        case Event::Kind::run:
+          for (const TensorIndex t : iteration_.ops[index(event.index)].outputs) used += made_by(t);
+          use_.push_back(used);
+          break;
+        case Event::Kind::release:
+          if (!iteration_.storages[index(event.index)].pinned)
+            used -= iteration_.storages[index(event.index)].size.count;
+          break;
+      }
+    }
+  }
+
+  void find_gaps() {
+    std::vector<OpIndex> created(iteration_.storages.size(), kNone);  // the last op before it was there
+    OpIndex next_op = 0;
+    for (const Event& event : iteration_.events) {
+      if (event.kind == Event::Kind::run) next_op = event.index + 1;
+      if (event.kind == Event::Kind::create)
+        created[index(iteration_.tensors[index(event.index)].storage)] = next_op - 1;
+    }
+    for (std::size_t s = 0; s < iteration_.storages.size(); ++s) {
+      const auto storage = static_cast<StorageIndex>(s);
+      if (iteration_.storages[s].pinned || iteration_.storages[s].size.count * kTiny < options_.budget.count) continue;
+      const OpIndex made = uses_.producer(storage);
+      for (OpIndex from = made == kNone ? created[s] : made; from < uses_.ops();) {
+        const OpIndex to = uses_.next(storage, from + 1);
+        if (to == uses_.beyond()) break;
+        const Bytes size = iteration_.storages[s].size;
+        if (to > from + 1)
+          gaps_.push_back({storage, from, to, options_.link.out_time(size), options_.link.in_time(size)});
+        from = to;
+      }
+    }
+  }
+
+  // The first op that starts at `time` or later.
+  OpIndex first_op_from(Nanoseconds time) const {
+    OpIndex low = 0, high = uses_.ops();
+    while (low < high) {
+      const OpIndex middle = low + (high - low) / 2;
+      if (uses_.start(middle) >= time) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+
+  std::vector<Gap*> chosen() {
+    std::vector<Gap*> result;
+    for (Gap& gap : gaps_)
+      if (gap.chosen) result.push_back(&gap);
+    return result;
+  }
+
+  // Copies start between ops.
+  void find_range(Gap& gap) const {
+    gap.first = std::min(first_op_from(gap.out + gap.out_time), gap.latest_first);
+    gap.back = first_op_from(gap.in);
+    if (gap.back > 0 && uses_.start(gap.back) > gap.in) --gap.back;
+    gap.back = std::max(gap.back, gap.earliest_back);
+  }
+
+  // All chosen gaps' copies, out as early and in as late as can be; then what is still over the budget.
+  void reschedule() {
+    const std::vector<Gap*> gaps = chosen();
+    std::vector<Job> jobs(gaps.size());
+    for (std::size_t i = 0; i < gaps.size(); ++i)
+      jobs[i] = {uses_.start(gaps[i]->from + 1), uses_.start(gaps[i]->latest_first), gaps[i]->out_time};
+    line_up(jobs);
+    for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i]->out = jobs[i].begin;
+    // The same with time running backwards.
+    for (std::size_t i = 0; i < gaps.size(); ++i)
+      jobs[i] = {-uses_.start(gaps[i]->to), -uses_.start(gaps[i]->earliest_back), gaps[i]->in_time};
+    line_up(jobs);
+    for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i]->in = -(jobs[i].begin + jobs[i].length);
+    excess_ = unrelieved_;
+    for (Gap* gap : gaps) {
+      find_range(*gap);
+      for (OpIndex o = gap->first; o < gap->back; ++o) excess_[index(o)] -= size_of(*gap);
+    }
+  }
+
+  // When the copies end, and begin, that would go before those of a gap that has to relieve `op`.
+  std::pair<Nanoseconds, Nanoseconds> queues(OpIndex op) const {
+    Nanoseconds out = Nanoseconds::min(), in = Nanoseconds::max();
+    for (const Gap& gap : gaps_) {
+      if (!gap.chosen) continue;
+      if (gap.latest_first <= op) out = std::max(out, gap.out + gap.out_time);
+      if (gap.earliest_back > op) in = std::min(in, gap.in);
+    }
+    return {out, in};
+  }
+
+  std::int64_t size_of(const Gap& gap) const { return iteration_.storages[index(gap.storage)].size.count; }
+
+  double score(const Gap& gap) const {
+    double relief = 0;
+    for (OpIndex o = gap.first; o < gap.back; ++o)
+      relief += static_cast<double>(std::clamp<std::int64_t>(excess_[index(o)], 0, size_of(gap)));
+    return std::pow(relief, ranking_.benefit_power) / static_cast<double>((gap.out_time + gap.in_time).count());
+  }
+
+  // Takes the best gap that gives memory to `op`: one whose copies nobody waits for, else that with the shortest wait.
+  bool relieve(OpIndex op) {
+    Gap* best = nullptr;
+    double most = -1, shortest = std::numeric_limits<double>::infinity();
+    const auto [out, in] = queues(op);
+    for (Gap& gap : gaps_) {
+      const bool covers_op = gap.from < op && op < gap.to;
+      if (!covers_op || (gap.chosen && gap.first <= op && op < gap.back)) continue;
+      if (!gap.chosen) {
+        gap.out = std::max(uses_.start(gap.from + 1), out);
+        gap.in = std::min(uses_.start(gap.to), in) - gap.in_time;
+        find_range(gap);
+      }
+      auto wait = static_cast<double>((std::max(gap.out + gap.out_time - uses_.start(op), Nanoseconds{0}) +
+                                       std::max(uses_.start(op + 1) - gap.in, Nanoseconds{0}))
+                                          .count());
+      const bool waits = gap.chosen || wait > 0;
+      const double chance = ranking_.noise == 0 ? 1 : std::exp(ranking_.noise * (2 * uniform() - 1));
+      const double rank = waits ? 0 : score(gap) * chance;
+      wait *= chance;
+      if (waits ? (most >= 0 || wait >= shortest) : rank <= most) continue;
+      if (waits) {
+        shortest = wait;
+      } else {
+        most = rank;
+      }
+      best = &gap;
+    }
+    if (best == nullptr) return false;
+    best->chosen = true;
+    best->latest_first = std::min(best->latest_first, op);
+    best->earliest_back = std::max(best->earliest_back, op + 1);
+    reschedule();
+    return true;
+  }
+
+  Program merged(const std::vector<Program>& before) const {
+    Program program;
+    for (const Event& event : iteration_.events) {
+      switch (event.kind) {
+        case Event::Kind::create:
+          program.push_back({Step::Kind::create, event.index});
+          break;
+        case Event::Kind::run:
+          program.insert(program.end(), before[index(event.index)].begin(), before[index(event.index)].end());
+          program.push_back({Step::Kind::run, event.index});
+          break;
+        case Event::Kind::release:
+          if (!iteration_.storages[index(event.index)].pinned) program.push_back({Step::Kind::drop, event.index});
+          break;
+      }
+    }
+    program.insert(program.end(), before.back().begin(), before.back().end());
+    return program;
+  }
+
+  const Iteration& iteration_;
+  const Uses& uses_;
+  const GapOptions& options_;
+  std::mt19937_64 random_;
+  Ranking ranking_;
+  std::vector<std::int64_t> use_, unrelieved_, excess_;  // by op; bytes over the budget without gaps, and now
+  std::vector<Gap> gaps_;
+};
+
+}  // namespace
+
+GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const GapOptions& options) {
+  Scheduler scheduler(iteration, uses, options);
+  GapSchedule best;
+  std::vector<Gap> gaps;
+  const auto attempt = [&](const Ranking& ranking) {
+    if (!scheduler.run(ranking)) return;
+    Program program = scheduler.program();
+    Cost cost = evaluate(iteration, program, options.budget, options.link);
+    if (!cost.feasible || (best.cost.feasible && cost.time > best.cost.time)) return;
+    best = {std::move(program), std::move(cost)};
+    gaps = scheduler.gaps();
+  };
+  int trial = 0;
+  for (const double part : {1.0, 0.97, 0.94}) {
+    for (const double power : {1.0, 0.5}) {
+      for (const bool worst_first : {true, false}) {
+        if (++trial > options.trials) return best;
+        scheduler.clear();
+        attempt({.part = part, .benefit_power = power, .worst_first = worst_first});
+      }
+    }
+  }
+  for (; trial < options.trials; ++trial) {
+    const bool is_new = !best.cost.feasible || trial % 8 == 0;
+    is_new ? scheduler.clear() : scheduler.start_near(gaps);
+    attempt({.part = 1 - 0.08 * scheduler.uniform() * scheduler.uniform(),
+             .benefit_power = 1.3 * scheduler.uniform(),
+             .worst_first = scheduler.uniform() < 0.5,
+             .noise = 2 * scheduler.uniform()});
+  }
+  return best;
+}
+
+}  // namespace ferry::swap
