@@ -69,7 +69,9 @@ class Search {
     if (options_.methods == Methods::recompute || is_best()) return;
     const double size = static_cast<double>(iteration_.ops.size()) * static_cast<double>(iteration_.storages.size());
     const double effort = options_.methods == Methods::swap ? kGapEffort : kGapEffort / 10;
-    const int trials = static_cast<int>(std::clamp(effort / (size + 1), 12.0, 4000.0));
+    // A trial's time grows faster than this.
+    const int trials = static_cast<int>(std::min(effort / (size + 1), 4000.0));
+    if (trials < 4) return;
     GapSchedule found = schedule_gaps(
         iteration_, uses_, {.budget = budget_, .link = options_.link, .trials = trials, .seed = options_.seed});
     trials_ += trials;
