@@ -67,6 +67,11 @@ void VirtualClock::advance_to(Nanoseconds time) {
   if (time > now) threads_->move(now, time);
 }
 
+std::chrono::steady_clock::time_point RealClock::first() {
+  static const std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now();
+  return time;
+}
+
 Nanoseconds RealClock::now() const { return std::chrono::steady_clock::now() - start_; }
 
 }  // namespace ferry

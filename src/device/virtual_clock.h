@@ -30,14 +30,16 @@ class VirtualClock final : public Clock {
   std::unique_ptr<Threads> threads_;
 };
 
-// Monotonic wall time since it was made.
+// Monotonic wall time since the process' first one was made: real devices and the host show the same time.
 class RealClock final : public Clock {
  public:
   Nanoseconds now() const override;
   bool is_virtual() const override { return false; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  static std::chrono::steady_clock::time_point first();
+
+  std::chrono::steady_clock::time_point start_ = first();
 };
 
 }  // namespace ferry

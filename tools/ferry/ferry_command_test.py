@@ -54,6 +54,45 @@ class FerryCommand(unittest.TestCase):
         for name in models:
             self.assertIn(f"\n{name} ", table)
 
+    def test_calibrating_a_simulated_gpu_gives_back_its_spec(self):
+        """A GPU that differs from its base in all that can be measured."""
+        def figures(node, path=()):
+            for name, value in node.items():
+                if isinstance(value, dict):
+                    yield from figures(value, (*path, name))
+                elif not isinstance(value, str):
+                    yield (*path, name), value
+
+        preset = os.path.join(os.path.dirname(__file__), "../../src/device/specs/rtx2080ti.json")
+        with open(preset) as file:
+            spec = json.load(file)
+        spec["name"] = "mine"
+        for index, entry in enumerate(spec["efficiency"].values()):
+            entry["fraction"] *= 0.5 + 0.04 * index
+        spec["efficiency"]["metadata"]["fraction"] = 0.88  # nothing runs of that class
+        for name in ("kernel_cost", "launch_cost", "allocation_cost"):
+            spec[name]["nanoseconds"] *= 3
+        for link, factor in (("host_to_device", 2), ("device_to_host", 0.4)):
+            spec[link]["bandwidth"]["bytes_per_second"] *= factor
+            spec[link]["latency"]["nanoseconds"] *= 5
+        spec["pageable_factor"]["fraction"] *= 0.7
+        with tempfile.TemporaryDirectory() as folder:
+            given, measured = os.path.join(folder, "given.json"), os.path.join(folder, "measured.json")
+            with open(given, "w") as file:
+                json.dump(spec, file)
+            output = self.run_program("calibrate", "--device", f"sim:{given}", "--base", "rtx2080ti", "-o", measured)
+            self.assertIn("sim:mine, virtual time", output.stdout)
+            with open(measured) as file:
+                result = json.load(file)
+            self.run_program("calibrate", "--device", f"sim:{measured}", "--base", measured)
+        self.assertIn("ferry calibrate on", result["efficiency"]["matmul"]["source"])
+        self.assertNotIn("ferry calibrate on", result["bandwidth"]["source"])
+        for path, value in figures(spec):
+            self.assertAlmostEqual(dict(figures(result))[path] / value, 1, delta=0.03, msg=".".join(path))
+
+    def test_there_is_no_spec_of_a_cpu(self):
+        self.assertIn("is no GPU", self.run_program("calibrate", "--device", "cpu", code=2).stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
