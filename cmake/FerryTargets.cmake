@@ -1,8 +1,8 @@
 # Targets of ferry: one object library a layer, the shared library made of them, and tests that link either.
 
 add_library(ferry_flags INTERFACE)
-target_compile_options(ferry_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-  $<$<BOOL:${FERRY_WERROR}>:-Werror>)
+target_compile_options(ferry_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>"
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${FERRY_WERROR}>>:-Werror>)
 target_include_directories(ferry_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 if(FERRY_SANITIZE)
   list(JOIN FERRY_SANITIZE "," _sanitizers)

@@ -94,7 +94,7 @@ struct Pow {
 
  private:
   template <class T>
-  static T integer_power(T x, T exponent) {
+  FERRY_FUNCTOR static T integer_power(T x, T exponent) {
     if (exponent < T(0)) return x == T(1) ? T(1) : x == T(-1) ? ((exponent & 1) != 0 ? T(-1) : T(1)) : T(0);
     T result = T(1);
     for (; exponent != T(0); exponent = static_cast<T>(exponent >> 1)) {

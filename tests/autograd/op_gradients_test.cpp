@@ -10,6 +10,7 @@
 #include "src/ops/op_list.h"
 #include "tests/autograd/gradient_check.h"
 #include "tests/ops/op_case.h"
+#include "tests/support/named_device.h"
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {
@@ -46,7 +47,7 @@ void check_case(const OpCase& each, std::size_t variant, Random& random) {
 class OpGradient : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(OpGradient, MatchesFiniteDifferences) {
-  CheckedRuntime runtime(sim_backend());
+  CheckedRuntime runtime(named_backend().value_or(sim_backend()));
   Random random(2);
   for (const auto& [name, cases] : cases_by_op()) {
     if (name != GetParam()) continue;

@@ -8,6 +8,7 @@
 #include "src/ops/op_list.h"
 #include "src/runtime/runtime_core.h"
 #include "tests/ops/op_case.h"
+#include "tests/support/named_device.h"
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {
@@ -110,6 +111,11 @@ TEST_P(OpConformance, MatchesPlainReference) {
   }
 }
 
+std::vector<Backend> tested_backends() {
+  if (const auto named = named_backend()) return {*named};
+  return all_backends();
+}
+
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
   for (const auto& [name, cases] : cases_by_op()) names.push_back(name);
@@ -121,7 +127,7 @@ std::string case_name(const ::testing::TestParamInfo<std::tuple<Backend, std::st
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpConformance,
-                         ::testing::Combine(::testing::ValuesIn(all_backends()), ::testing::ValuesIn(op_names())),
+                         ::testing::Combine(::testing::ValuesIn(tested_backends()), ::testing::ValuesIn(op_names())),
                          case_name);
 
 TEST(OpCoverage, EveryOpHasACase) {
