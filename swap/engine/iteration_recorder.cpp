@@ -13,7 +13,12 @@ std::vector<Value*> values_read(const ops::OpSchema& schema, ops::TensorPointers
     ferry::Storage& storage = *inputs[i]->impl()->storage;
     if (storage.size().count == 0 || ops::has(schema.host_inputs, schema.place(i))) continue;
     Value* const value = History::value_of(storage);
-    if (value == nullptr || std::ranges::find(values, value) == values.end()) values.push_back(value);
+    // Views of one storage are one value, also before it is known.
+    const bool is_repeated = value != nullptr ? std::ranges::find(values, value) != values.end()
+                                              : std::ranges::any_of(inputs.first(i), [&](const ferry::Tensor* other) {
+                                                  return other->defined() && other->impl()->storage.get() == &storage;
+                                                });
+    if (!is_repeated) values.push_back(value);
   }
   return values;
 }

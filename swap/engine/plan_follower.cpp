@@ -38,6 +38,7 @@ void PlanFollower::forget(Value& value) noexcept {
 
 void PlanFollower::begin_iteration() {
   active_ = plan_.has_value();
+  met_.assign(values_.size(), false);
   position_ = 0;
   next_op_ = 0;
 }
@@ -49,10 +50,19 @@ bool PlanFollower::end_iteration(Engine& engine) {
   return true;
 }
 
+bool PlanFollower::is_carried_over(const Value& value) const {
+  if (value.planned == kNone || met_[index(value.planned)]) return false;
+  const TensorIndex root = iteration_.storages[index(value.planned)].root;
+  return root != kNone && iteration_.tensors[index(root)].producer != kNone;
+}
+
 bool PlanFollower::bind(StorageIndex storage, Value& value) {
   if (value.size != iteration_.storages[index(storage)].size) return false;
+  const bool is_carried = is_carried_over(value);
+  met_[index(storage)] = true;
   if (value.planned == storage) return true;
-  if (value.planned != kNone) return false;
+  if (value.planned != kNone && !is_carried) return false;
+  if (is_carried) values_[index(value.planned)] = nullptr;
   if (Value* const before = values_[index(storage)]) before->planned = kNone;
   values_[index(storage)] = &value;
   value.planned = storage;
@@ -68,7 +78,7 @@ bool PlanFollower::fits(const ops::OpSchema& schema, ops::TensorPointers inputs)
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Tensor& tensor = iteration_.tensors[index(op.inputs[i])];
     // What was there before the iteration, and what comes from elsewhere, is known by its first use.
-    const bool is_known = values[i] != nullptr && values[i]->planned != kNone;
+    const bool is_known = values[i] != nullptr && values[i]->planned != kNone && !is_carried_over(*values[i]);
     if (is_known ? values[i]->planned != tensor.storage : tensor.producer != kNone) return false;
     if (values[i] != nullptr && !bind(tensor.storage, *values[i])) return false;
   }

@@ -38,6 +38,9 @@ class PlanFollower {
  private:
   bool fits(const ops::OpSchema& schema, ops::TensorPointers inputs);
   bool bind(StorageIndex storage, Value& value);
+  // It was made in the iteration before and has not been met in this one: the state of a loop, which the plan knows
+  // twice, as what was there before and as what is made.
+  bool is_carried_over(const Value& value) const;
   void take_steps(Engine& engine, OpIndex until);
   void take(Engine& engine, const Step& step);
 
@@ -47,6 +50,7 @@ class PlanFollower {
   std::size_t position_ = 0;  // in the program
   OpIndex next_op_ = 0;
   std::vector<Value*> values_;                      // by storage; null: unknown or gone
+  std::vector<bool> met_;                           // by storage: in this iteration
   std::vector<std::weak_ptr<Producer>> producers_;  // by op
 };
 

@@ -62,7 +62,9 @@ ProgramSpec random_spec(std::uint64_t seed) {
   spec.steps = 2 + static_cast<int>(random() % 3);
   spec.width = one_of(random, std::array<std::int64_t, 2>{48, 96});
   spec.batch = one_of(random, std::array<std::int64_t, 4>{16, 32, 64, 128});
-  spec.batch_changes = one_in(random, 3);
+  spec.repeats = one_in(random, 3);
+  if (spec.repeats) spec.steps += 2;  // the first records, the second may differ by what is made once
+  spec.batch_changes = !spec.repeats && one_in(random, 2);
   spec.micro_batches = one_in(random, 4) ? 2 : 1;
   spec.two_losses = one_in(random, 3);
   spec.unused_values_count = one_in(random, 2);
@@ -116,6 +118,7 @@ std::string to_string(const ProgramSpec& spec) {
   const auto feature = [&](bool on, std::string_view name) {
     if (on) text += fmt::format(", {}", name);
   };
+  feature(spec.repeats, "repeats");
   feature(spec.offload, "offload");
   feature(spec.two_losses, "two_losses");
   feature(spec.unused_values_count, "unused_values_count");

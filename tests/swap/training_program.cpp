@@ -186,7 +186,7 @@ Tensor TrainingProgram::run_block(std::size_t index, const std::vector<Tensor>& 
                  .b = values[block.b],
                  .parameters = {},
                  .buffers = {},
-                 .random = Random(mixed(block.seed, {number, micro_batch})),
+                 .random = Random(mixed(block.seed, {spec_.repeats ? 0 : number, micro_batch})),
                  .block_seed = block.seed,
                  .rows = values.front().size(0),
                  .width = spec_.width,

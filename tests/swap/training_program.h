@@ -42,6 +42,7 @@ struct ProgramSpec {
   std::int64_t width = 96;  // a multiple of 48
   std::int64_t batch = 16;
   bool batch_changes = false;  // from step to step
+  bool repeats = false;        // every step runs the same ops on the same shapes
   int micro_batches = 1;
   bool two_losses = false;  // of one graph, which the first backward retains
   bool unused_values_count = false;
