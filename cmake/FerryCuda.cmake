@@ -22,6 +22,15 @@ if(CUDAToolkit_FOUND)
   file(GLOB FERRY_CUDA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/cuda/*.cu)
   set(FERRY_CUDA_LIBRARY_NAMES ${PROJECT_SOURCE_DIR}/src/backends/cuda/library_names.cpp)
   list(REMOVE_ITEM FERRY_CUDA_SOURCES ${FERRY_CUDA_LIBRARY_NAMES})
+  # cuDNN is not part of the toolkit: without its headers, a stub says that it is missing.
+  find_path(FERRY_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  set(_unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/cudnn_absent.cpp)
+  if(NOT FERRY_CUDNN_INCLUDE_DIR)
+    set(_unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/cudnn.cpp)
+  endif()
+  list(REMOVE_ITEM FERRY_CUDA_SOURCES ${_unused})
+  set(FERRY_CUDA_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS} ${FERRY_CUDNN_INCLUDE_DIR})
+  list(FILTER FERRY_CUDA_INCLUDE_DIRS EXCLUDE REGEX NOTFOUND)
 endif()
 
 # ferry_cuda_module(NAME LIBRARY SOURCES …): a plug-in from the sources, on a library with the functions of the CUDA
@@ -29,7 +38,7 @@ endif()
 function(ferry_cuda_module name library)
   add_library(${name} MODULE ${ARGN})
   target_link_libraries(${name} PRIVATE ferry ferry_flags fmt::fmt ${library} ${CMAKE_DL_LIBS})
-  target_include_directories(${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_include_directories(${name} SYSTEM PRIVATE ${FERRY_CUDA_INCLUDE_DIRS})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX CUDA_RUNTIME_LIBRARY None)
 endfunction()
 
@@ -51,7 +60,7 @@ if(FERRY_BUILD_CUDA)
 
   add_library(ferry_cuda_objects OBJECT ${FERRY_CUDA_SOURCES} ${FERRY_CUDA_KERNELS})
   target_link_libraries(ferry_cuda_objects PRIVATE ferry_flags fmt::fmt)
-  target_include_directories(ferry_cuda_objects SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_include_directories(ferry_cuda_objects SYSTEM PRIVATE ${FERRY_CUDA_INCLUDE_DIRS})
   set_target_properties(ferry_cuda_objects PROPERTIES CUDA_RUNTIME_LIBRARY None)
   # No contraction to fused multiply-add: elements get the values that the CPU's kernels give. fmt leaves constant
   # expressions out under nvcc, and then does not compile. 186: comparisons that are pointless for one of the types.

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::int64_t kSamples = 2;
-constexpr int kSteps = 3;
+constexpr int kSteps = 2;
 
 Backend cuda_backend() {
   return {"cuda", {.device = std::string("plugin:") + FERRY_CUDA_ON_HOST, .check_ordering = true}};

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "src/backends/cuda/cuda_error.h"
 #include "src/backends/cuda/launch_scope.h"
 #include "src/backends/cuda/libraries.h"
+#include "src/backends/cuda/shared_library.h"
 
 namespace ferry::cuda_backend {
 namespace {
@@ -47,6 +49,81 @@ bool has_extents(const ops::Conv2dAttributes& a, const Shape& x, const Shape& w,
     if (span < 0 || y[2 + i] != span / a.stride[i] + 1) return false;
   }
   return true;
+}
+
+// The functions of cuDNN that kernels call.
+struct CudnnFunctions {
+  decltype(&cudnnCreate) create;
+  decltype(&cudnnDestroy) destroy;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnCreateTensorDescriptor) create_tensor;
+  decltype(&cudnnSetTensor4dDescriptorEx) set_tensor;
+  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor;
+  decltype(&cudnnCreateFilterDescriptor) create_filter;
+  decltype(&cudnnSetFilter4dDescriptor) set_filter;
+  decltype(&cudnnDestroyFilterDescriptor) destroy_filter;
+  decltype(&cudnnCreateConvolutionDescriptor) create_convolution;
+  decltype(&cudnnSetConvolution2dDescriptor) set_convolution;
+  decltype(&cudnnSetConvolutionGroupCount) set_groups;
+  decltype(&cudnnSetConvolutionMathType) set_math;
+  decltype(&cudnnDestroyConvolutionDescriptor) destroy_convolution;
+  decltype(&cudnnGetConvolutionForwardAlgorithm_v7) forward_algorithms;
+  decltype(&cudnnConvolutionForward) forward;
+  decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) data_algorithms;
+  decltype(&cudnnConvolutionBackwardData) data_gradient;
+  decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7) filter_algorithms;
+  decltype(&cudnnConvolutionBackwardFilter) filter_gradient;
+};
+
+// The opened library; without functions where it is missing or not wanted.
+struct Cudnn {
+  CudnnFunctions functions{};
+  cudnnHandle_t handle = nullptr;
+
+  Cudnn() {
+    if (environment_is("FERRY_CUDNN", "0") || !SharedLibrary::exists(cudnn_library())) return;
+    const SharedLibrary library(cudnn_library());
+    library.find(functions.create, "cudnnCreate");
+    library.find(functions.destroy, "cudnnDestroy");
+    library.find(functions.set_stream, "cudnnSetStream");
+    library.find(functions.error_string, "cudnnGetErrorString");
+    library.find(functions.create_tensor, "cudnnCreateTensorDescriptor");
+    library.find(functions.set_tensor, "cudnnSetTensor4dDescriptorEx");
+    library.find(functions.destroy_tensor, "cudnnDestroyTensorDescriptor");
+    library.find(functions.create_filter, "cudnnCreateFilterDescriptor");
+    library.find(functions.set_filter, "cudnnSetFilter4dDescriptor");
+    library.find(functions.destroy_filter, "cudnnDestroyFilterDescriptor");
+    library.find(functions.create_convolution, "cudnnCreateConvolutionDescriptor");
+    library.find(functions.set_convolution, "cudnnSetConvolution2dDescriptor");
+    library.find(functions.set_groups, "cudnnSetConvolutionGroupCount");
+    library.find(functions.set_math, "cudnnSetConvolutionMathType");
+    library.find(functions.destroy_convolution, "cudnnDestroyConvolutionDescriptor");
+    library.find(functions.forward_algorithms, "cudnnGetConvolutionForwardAlgorithm_v7");
+    library.find(functions.forward, "cudnnConvolutionForward");
+    library.find(functions.data_algorithms, "cudnnGetConvolutionBackwardDataAlgorithm_v7");
+    library.find(functions.data_gradient, "cudnnConvolutionBackwardData");
+    library.find(functions.filter_algorithms, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+    library.find(functions.filter_gradient, "cudnnConvolutionBackwardFilter");
+    require(functions.create(&handle), "cudnnCreate");
+  }
+  ~Cudnn() {
+    if (handle != nullptr) functions.destroy(handle);
+  }
+  Cudnn(const Cudnn&) = delete;
+  Cudnn& operator=(const Cudnn&) = delete;
+
+  void require(cudnnStatus_t status, const char* call) const {
+    if (status != CUDNN_STATUS_SUCCESS) {
+      fail_library("cuDNN", call, functions.error_string(status), static_cast<int>(status));
+    }
+  }
+};
+
+Cudnn& opened() {
+  std::shared_ptr<void>& slot = LaunchScope::current().libraries().cudnn();
+  if (slot == nullptr) slot = std::make_shared<Cudnn>();
+  return *static_cast<Cudnn*>(slot.get());
 }
 
 // What a problem is to cuDNN. Descriptors are made anew for each call; making them costs less than a launch.
@@ -135,12 +212,12 @@ struct Factor {
 template <class Run>
 bool with_cudnn(const ops::Conv2dAttributes& a, const TensorView& x, const TensorView& w, const TensorView& y,
                 const Run& run) {
-  LaunchScope& scope = LaunchScope::current();
-  const CudnnFunctions* const functions = scope.libraries().cudnn();
-  if (functions == nullptr || !fits(x.shape) || !fits(w.shape) || !fits(y.shape)) return false;
+  Cudnn& cudnn = opened();
+  if (cudnn.handle == nullptr || !fits(x.shape) || !fits(w.shape) || !fits(y.shape)) return false;
   if (!has_extents(a, x.shape, w.shape, y.shape)) return false;
-  const Problem problem(*functions, a, x, w, y);
-  return run(*functions, scope.libraries().cudnn_handle(scope.stream()), problem);
+  const Problem problem(cudnn.functions, a, x, w, y);
+  cudnn.require(cudnn.functions.set_stream(cudnn.handle, LaunchScope::current().stream()), "cudnnSetStream");
+  return run(cudnn.functions, cudnn.handle, problem);
 }
 
 void* scratch(std::size_t bytes) {
@@ -149,7 +226,7 @@ void* scratch(std::size_t bytes) {
 
 }  // namespace
 
-bool has_cudnn() { return LaunchScope::current().libraries().cudnn() != nullptr; }
+bool has_cudnn() { return opened().handle != nullptr; }
 
 bool cudnn_convolution(const ops::Conv2dAttributes& attributes, const TensorView& x, const TensorView& w,
                        const TensorView& y, double beta) {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cublas_v2.h>
-#include <cudnn.h>
 
 #include <memory>
 
@@ -29,31 +28,6 @@ struct CublasFunctions {
   decltype(&cublasGemmBatchedEx_64) gemm_batched;
 };
 
-// Those of cuDNN.
-struct CudnnFunctions {
-  decltype(&cudnnCreate) create;
-  decltype(&cudnnDestroy) destroy;
-  decltype(&cudnnSetStream) set_stream;
-  decltype(&cudnnGetErrorString) error_string;
-  decltype(&cudnnCreateTensorDescriptor) create_tensor;
-  decltype(&cudnnSetTensor4dDescriptorEx) set_tensor;
-  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor;
-  decltype(&cudnnCreateFilterDescriptor) create_filter;
-  decltype(&cudnnSetFilter4dDescriptor) set_filter;
-  decltype(&cudnnDestroyFilterDescriptor) destroy_filter;
-  decltype(&cudnnCreateConvolutionDescriptor) create_convolution;
-  decltype(&cudnnSetConvolution2dDescriptor) set_convolution;
-  decltype(&cudnnSetConvolutionGroupCount) set_groups;
-  decltype(&cudnnSetConvolutionMathType) set_math;
-  decltype(&cudnnDestroyConvolutionDescriptor) destroy_convolution;
-  decltype(&cudnnGetConvolutionForwardAlgorithm_v7) forward_algorithms;
-  decltype(&cudnnConvolutionForward) forward;
-  decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) data_algorithms;
-  decltype(&cudnnConvolutionBackwardData) data_gradient;
-  decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7) filter_algorithms;
-  decltype(&cudnnConvolutionBackwardFilter) filter_gradient;
-};
-
 class Libraries {
  public:
   Libraries();
@@ -66,17 +40,13 @@ class Libraries {
   // Its work goes to `stream`. Throws: as cublas().
   cublasHandle_t cublas_handle(cudaStream_t stream);
 
-  // Null where the library is missing or FERRY_CUDNN=0. Throws: what cuDNN says when it does not start.
-  const CudnnFunctions* cudnn();
-  // Requires: cudnn() is not null.
-  cudnnHandle_t cudnn_handle(cudaStream_t stream);
+  // Where cudnn.cpp keeps what it opened; empty until it was looked for.
+  std::shared_ptr<void>& cudnn() { return cudnn_; }
 
  private:
   struct Cublas;
-  struct Cudnn;
   std::unique_ptr<Cublas> cublas_;
-  std::unique_ptr<Cudnn> cudnn_;
-  bool looked_for_cudnn_ = false;
+  std::shared_ptr<void> cudnn_;
 };
 
 }  // namespace ferry::cuda_backend

@@ -8,6 +8,6 @@ namespace ferry::cuda_backend {
 #define FERRY_TEXT(number) FERRY_TEXT_OF(number)
 
 const char* cublas_library() { return "libcublas.so." FERRY_TEXT(CUBLAS_VER_MAJOR); }
-const char* cudnn_library() { return "libcudnn.so." FERRY_TEXT(CUDNN_MAJOR); }
+const char* cudnn_library() { return "libcudnn.so.9"; }
 
 }  // namespace ferry::cuda_backend
