@@ -194,7 +194,7 @@ std::vector<std::shared_ptr<Storage>> Budget::run_again(const swap::Producer& pr
   for (std::size_t i = 0; i < inputs.size(); ++i) tensors.push_back(view_of(producer.operands[i], inputs[i]));
   std::vector<const Tensor*> pointers;
   for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
-  std::vector<Tensor> outputs(producer.results.size());
+  std::vector<Tensor> outputs(producer.result_count);
   try {
     ops::invoke(*producer.schema, pointers, producer.attributes, producer.where, outputs);
   } catch (const OutOfMemory& error) {

@@ -192,7 +192,7 @@ void Call::add_input_view(std::size_t i) {
 
 // Copies for the layout are calls of their own, which come before this one.
 void Call::announce() {
-  if (!is_budgeted() || budget_->engine().is_replaying()) return;
+  if (!is_budgeted() || budget_->engine().is_replaying() || !budget_->engine().follows_order()) return;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (is_given(i) && !ops::has(schema_.metadata_inputs, schema_.place(i))) laid_out(i);
   }

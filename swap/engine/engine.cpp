@@ -14,6 +14,7 @@ namespace {
 
 // Part of the budget that plans leave to the addresses of blocks.
 constexpr double kReserve = 0.03;
+constexpr std::int64_t kAlwaysRecorded = 3;
 
 }  // namespace
 
@@ -29,7 +30,17 @@ Engine::Engine(EngineOptions options, Mechanism& mechanism)
       policy_(make_policy(options_.policy)),
       pool_(*policy_, options_.victims),
       history_(*this) {
-  recorder_.begin({}, mechanism_.allocated());
+  if (options_.threshold.count > 0) begin_shortage();
+}
+
+// From now on it matters who leaves.
+void Engine::begin_shortage() {
+  was_short_ = true;
+  if (is_short_) return;
+  is_short_ = true;
+  history_.keep_neighborhood();
+  for (Value* value : history_.values())
+    if (value != nullptr) offer(*value);
 }
 
 Engine::~Engine() = default;
@@ -42,9 +53,9 @@ Engine::Frame::Frame(Engine& engine) : engine_(engine) {
 
 Engine::Frame::~Frame() {
   while (engine_.held_.size() > first_held_) {
-    const std::shared_ptr<Value> last = std::move(engine_.held_.back());
+    Value& last = *engine_.held_.back();
     engine_.held_.pop_back();
-    engine_.unlock(*last);
+    engine_.unlock(last);
   }
   if (--engine_.frames_ == 0) engine_.history_.bury();
   engine_.mutex_.unlock();
@@ -85,13 +96,15 @@ Situation Engine::situation() const {
 }
 
 void Engine::offer(Value& value) {
-  if (may_leave(value) && !pool_.contains(value.index)) pool_.add(evictable(value), situation());
+  if (is_short_ && may_leave(value) && !pool_.contains(value.index)) pool_.add(evictable(value), situation());
 }
 
-void Engine::withdraw(Value& value) { pool_.remove(value.index); }
+void Engine::withdraw(Value& value) {
+  if (is_short_) pool_.remove(value.index);
+}
 
 void Engine::hold(Value& value) {
-  held_.push_back(std::static_pointer_cast<Value>(value.bytes()->shared_watch()));
+  held_.push_back(&value);
   if (value.locks++ == 0) withdraw(value);
 }
 
@@ -145,7 +158,7 @@ void Engine::before_write(ferry::Storage& storage) {
       if (!has_bytes(*absent)) restore(*absent);
     }
   }
-  recorder_.rewrote(*value);
+  if (records_) recorder_.rewrote(*value);
   history_.rewrite(*value);
   discard_file(*value);
 }
@@ -160,7 +173,7 @@ void Engine::made(ferry::Storage& storage) {
 void Engine::ran(const CallNote& note) {
   now_ += note.time;
   Bytes used{};
-  for (const std::shared_ptr<Value>& value : held_) used += value->size;
+  for (const Value* value : held_) used += value->size;
   largest_call_ = std::max(largest_call_, used);
   if (replaying_) {
     stats_.recompute_time += note.time;
@@ -170,7 +183,7 @@ void Engine::ran(const CallNote& note) {
   for (std::size_t i = 0; repeats && i < note.inputs.size(); ++i)
     repeats = !note.inputs[i]->defined() || !ops::has(note.schema.host_inputs, note.schema.place(i));
   const std::shared_ptr<Producer> producer = repeats ? history_.record(note) : nullptr;
-  recorder_.ran(note, producer.get());
+  if (records_) recorder_.ran(note, producer.get());
   follower_.ran(note, producer);
   while (options_.threshold.count > 0 && mechanism_.allocated() > options_.threshold && choose_and_evict()) {
   }
@@ -482,6 +495,7 @@ bool Engine::make_room(Bytes missing) {
     ~Flag() { flag = false; }
   } const flag(making_room_);
   refusal_.clear();
+  begin_shortage();
   if (give_back_leaving(missing)) return true;
   if (only_leaving_) return false;
   if (free_unneeded()) return true;
@@ -497,7 +511,7 @@ void Engine::released(Value& value, ferry::Storage& dying) noexcept {
   if (value.is_leaving) std::erase(leaving_, &value);
   value.is_leaving = false;
   value.storage = nullptr;
-  recorder_.released(value);
+  if (records_) recorder_.released(value);
   if (value.consumers.empty() || finished_) return;
   if (value.producer != nullptr) {
     history_.measure_chain(value);
@@ -517,7 +531,8 @@ void Engine::released(Value& value, ferry::Storage& dying) noexcept {
 void Engine::forget(Value& value) noexcept {
   withdraw(value);
   discard_file(value);
-  std::erase(leaving_, &value);
+  if (value.locks > 0) std::erase(held_, &value);
+  if (value.is_leaving) std::erase(leaving_, &value);
   follower_.forget(value);
   recorder_.forget(value);
   history_.forget(value);
@@ -528,14 +543,18 @@ void Engine::next_iteration() {
   ++stats_.iterations;
   if (follower_.end_iteration(*this)) {
     ++stats_.planned_iterations;
-  } else if (options_.plans && options_.budget.count > 0 && recorder_.ops() > 0) {
+  } else if (records_ && recorder_.ops() > 0) {
     replan();
   }
   drop_intermediate();
   Bytes tracked{};
   for (const Value* value : history_.values())
     if (value != nullptr && value->storage != nullptr && is_resident(*value)) tracked += value->size;
-  recorder_.begin(history_.values(), std::max(mechanism_.allocated() - tracked, Bytes{0}));
+  // The first iterations are recorded in any case; later ones that have room need no plan.
+  const bool is_of_use = was_short_ || follower_.has_plan() || stats_.iterations < kAlwaysRecorded;
+  records_ = options_.plans && options_.budget.count > 0 && is_of_use;
+  was_short_ = false;
+  if (records_) recorder_.begin(history_.values(), std::max(mechanism_.allocated() - tracked, Bytes{0}));
   follower_.begin_iteration();
 }
 

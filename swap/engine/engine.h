@@ -107,6 +107,8 @@ class Engine {
   void ran(const CallNote& note);
   // Runs calls again at the moment; what they ask for is locked already.
   bool is_replaying() const { return replaying_; }
+  // Whether it matters in which order calls are told of: copies for an input's layout come before their call.
+  bool follows_order() const { return records_ || follower_.is_active(); }
 
   // Without a Frame, from any thread.
   // Gives back at least some memory. False: nothing can leave.
@@ -165,6 +167,7 @@ class Engine {
   void discard_file(Value& value) noexcept;
   void note_queue(Bytes bytes, bool out);
   void replan();
+  void begin_shortage();
 
   const EngineOptions options_;
   Mechanism& mechanism_;
@@ -174,13 +177,16 @@ class Engine {
   History history_;
   IterationRecorder recorder_;
   PlanFollower follower_;
-  std::vector<std::shared_ptr<Value>> held_;  // locked by frames, innermost last
-  std::vector<Value*> leaving_;               // oldest first
-  Nanoseconds now_{};                         // device time of all ops so far
-  CopyQueue out_, in_;                        // on that time
+  std::vector<Value*> held_;     // locked by frames, innermost last
+  std::vector<Value*> leaving_;  // oldest first
+  Nanoseconds now_{};            // device time of all ops so far
+  CopyQueue out_, in_;           // on that time
   bool replaying_ = false;
   bool making_room_ = false;
   bool only_leaving_ = false;  // a prefetch makes nothing else leave
+  bool is_short_ = false;      // memory was short at least once: candidates and their neighbourhood are kept
+  bool was_short_ = false;     // in this iteration
+  bool records_ = false;       // this iteration, for a plan
   int frames_ = 0;
   bool finished_ = false;
   EngineStats stats_;

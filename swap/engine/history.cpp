@@ -11,9 +11,12 @@ namespace ferry::swap {
 
 Value::~Value() {
   engine.forget(*this);
-  if (producer == nullptr) return;
-  if (graveyard.is_open) graveyard.dead.push_back(std::move(producer));
+  if (producer != nullptr) graveyard.dead.push_back(std::move(producer));
+  Graveyard::put(graveyard.consumers, consumers);
 }
+
+Value::Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes)
+    : engine(the_engine), graveyard(the_graveyard), size(bytes), consumers(Graveyard::take(the_graveyard.consumers)) {}
 
 void Value::released(ferry::Storage& dying) noexcept { engine.released(*this, dying); }
 
@@ -25,8 +28,9 @@ Producer::~Producer() {
     const Value::Consumer& moved = value.consumers[operand.consumer];
     moved.producer->operands[moved.operand].consumer = operand.consumer;
     value.consumers.pop_back();
-    if (graveyard.is_open) graveyard.dead.push_back(std::move(operand.value));
+    graveyard.dead.push_back(std::move(operand.value));
   }
+  Graveyard::put(graveyard.operands, operands);
 }
 
 void Producer::read(std::size_t operand, std::shared_ptr<Value> value) {
@@ -54,13 +58,38 @@ StorageIndex History::take_index(Value& value) {
     free_.pop_back();
     values_[static_cast<std::size_t>(index)] = &value;
   }
-  neighborhood_.add_op({}, {&index, 1}, {});
+  if (keeps_neighborhood_) neighborhood_.know(static_cast<StorageIndex>(values_.size()));
   return index;
+}
+
+void History::keep_neighborhood() {
+  if (keeps_neighborhood_) return;
+  keeps_neighborhood_ = true;
+  neighborhood_.know(static_cast<StorageIndex>(values_.size()));
+  for (Value* value : values_) {
+    if (value == nullptr) continue;
+    if (value->is_evicted) neighborhood_.evicted(value->index);
+    // Each call once: by its first result.
+    const Producer* const producer = value->producer.get();
+    if (producer == nullptr) continue;
+    const auto first = std::ranges::find_if(producer->results, [](const Value* result) { return result != nullptr; });
+    if (*first == value) add_to_neighborhood(*producer);
+  }
+}
+
+void History::add_to_neighborhood(const Producer& producer) {
+  reads_.clear();
+  writes_.clear();
+  for (const Operand& operand : producer.operands)
+    if (operand.value != nullptr) reads_.push_back(operand.value->index);
+  for (const Value* result : producer.results)
+    if (result != nullptr) writes_.push_back(result->index);
+  neighborhood_.add_op(reads_, writes_, producer.time);
 }
 
 void History::give_up_index(Value& value) noexcept {
   if (value.is_evicted) mark_restored(value);
-  neighborhood_.forget(value.index);
+  if (keeps_neighborhood_) neighborhood_.forget(value.index);
   values_[static_cast<std::size_t>(value.index)] = nullptr;
   free_.push_back(value.index);
 }
@@ -97,7 +126,6 @@ std::shared_ptr<Producer> History::record(const CallNote& note) {
   producer->device = note.device;
   producer->time = note.time;
   producer->operands.resize(note.inputs.size());
-  std::vector<StorageIndex> reads;
   for (std::size_t i = 0; i < note.inputs.size(); ++i) {
     if (!note.inputs[i]->defined()) continue;
     const TensorImpl& tensor = *note.inputs[i]->impl();
@@ -110,18 +138,14 @@ std::shared_ptr<Producer> History::record(const CallNote& note) {
     operand.device = tensor.device;
     if (tensor.storage->watch() == nullptr || ops::has(note.schema.metadata_inputs, note.schema.place(i))) continue;
     producer->read(i, std::static_pointer_cast<Value>(tensor.storage->shared_watch()));
-    reads.push_back(operand.value->index);
   }
-  std::vector<StorageIndex> writes;
-  producer->results.reserve(note.outputs.size());
   for (const ferry::Tensor& output : note.outputs) {
     Value* const value = output.defined() ? value_of(*output.impl()->storage) : nullptr;
-    producer->results.push_back(value);
+    producer->results[producer->result_count++] = value;
     if (value == nullptr) continue;
     value->producer = producer;
-    writes.push_back(value->index);
   }
-  neighborhood_.add_op(reads, writes, note.time);
+  if (keeps_neighborhood_) add_to_neighborhood(*producer);
   return producer;
 }
 
@@ -212,13 +236,13 @@ void History::measure_chain(Value& value) const {
 void History::mark_evicted(Value& value) {
   if (value.is_evicted) return;
   value.is_evicted = true;
-  neighborhood_.evicted(value.index);
+  if (keeps_neighborhood_) neighborhood_.evicted(value.index);
 }
 
 void History::mark_restored(Value& value) {
   if (!value.is_evicted) return;
   value.is_evicted = false;
-  neighborhood_.restored(value.index);
+  if (keeps_neighborhood_) neighborhood_.restored(value.index);
 }
 
 }  // namespace ferry::swap

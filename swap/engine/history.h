@@ -41,6 +41,8 @@ class History {
   std::span<Value* const> values() const { return values_; }  // null where an index is free
   std::int64_t size() const { return count_; }
   const Neighborhood& neighborhood() const { return neighborhood_; }
+  // Until this is called nobody asks for the neighbourhood, and it is not kept.
+  void keep_neighborhood();
   // Destroys what died. Called when no reference to a value is in use.
   void bury() noexcept;
   void bury_later(std::shared_ptr<void> dead) { graveyard_.dead.push_back(std::move(dead)); }
@@ -69,12 +71,15 @@ class History {
 
  private:
   StorageIndex take_index(Value& value);
+  void add_to_neighborhood(const Producer& producer);
   void give_up_index(Value& value) noexcept;
   static void leave_producer(Value& value) noexcept;
 
   Engine& engine_;
   Graveyard graveyard_;
   Neighborhood neighborhood_;
+  bool keeps_neighborhood_ = false;
+  std::vector<StorageIndex> reads_, writes_;  // of the call that is recorded
   std::vector<Value*> values_;
   std::vector<StorageIndex> free_;
   std::int64_t count_ = 0;

@@ -9,6 +9,7 @@
 // all.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <source_location>
@@ -25,11 +26,8 @@ namespace ferry::swap {
 struct Producer;
 class Engine;
 
-// What is to be destroyed next.
-struct Graveyard {
-  std::vector<std::shared_ptr<void>> dead;
-  bool is_open = true;
-};
+struct Operand;
+struct Graveyard;
 
 struct Value final : StorageWatch {
   Engine& engine;
@@ -55,8 +53,7 @@ struct Value final : StorageWatch {
   StorageIndex recorded = kNone;  // its place in the iteration that is being recorded
   StorageIndex planned = kNone;   // and in the plan that is followed
 
-  Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes)
-      : engine(the_engine), graveyard(the_graveyard), size(bytes) {}
+  Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes);
   ~Value() override;
   void released(ferry::Storage& dying) noexcept override;
 
@@ -74,7 +71,32 @@ struct Operand {
   Device device;
 };
 
+// What is to be destroyed next, and the memory of lists of the dead for those who come after them.
+struct Graveyard {
+  static constexpr std::size_t kSpare = 256;
+
+  std::vector<std::shared_ptr<void>> dead;
+  std::vector<std::vector<Operand>> operands;
+  std::vector<std::vector<Value::Consumer>> consumers;
+
+  template <class T>
+  static std::vector<T> take(std::vector<std::vector<T>>& spare) {
+    if (spare.empty()) return {};
+    std::vector<T> list = std::move(spare.back());
+    spare.pop_back();
+    return list;
+  }
+  template <class T>
+  static void put(std::vector<std::vector<T>>& spare, std::vector<T>& list) {
+    if (list.capacity() == 0 || spare.size() >= kSpare) return;
+    list.clear();
+    spare.push_back(std::move(list));
+  }
+};
+
 struct Producer {
+  static constexpr std::size_t kMostResults = ops::InferContext::kMaxOutputs;
+
   Graveyard& graveyard;
   const ops::OpSchema* schema = nullptr;
   Attributes attributes;
@@ -83,9 +105,11 @@ struct Producer {
   Nanoseconds time{};  // of the device, measured
   OpIndex recorded = kNone;
   std::vector<Operand> operands;
-  std::vector<Value*> results;  // null: none, or gone
+  std::array<Value*, kMostResults> results{};  // null: none, or gone
+  std::size_t result_count = 0;
 
-  explicit Producer(Graveyard& the_graveyard) : graveyard(the_graveyard) {}
+  explicit Producer(Graveyard& the_graveyard)
+      : graveyard(the_graveyard), operands(Graveyard::take(the_graveyard.operands)) {}
   ~Producer();
 
   // The operand reads `value` from now on.
