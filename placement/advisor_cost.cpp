@@ -12,7 +12,8 @@ double nanoseconds(Nanoseconds time) { return static_cast<double>(time.count());
 
 }  // namespace
 
-CopyCost::CopyCost(const trace::Trace& trace) : synchronous_(trace.copy_mode != "staged") {
+CopyCost::CopyCost(const trace::Trace& trace, const CostModel* model)
+    : model_(model), synchronous_(trace.copy_mode != "staged") {
   struct Sums {
     double n = 0, size = 0, time = 0, size_size = 0, size_time = 0, drain = 0;
   };
@@ -54,18 +55,25 @@ CopyCost::CopyCost(const trace::Trace& trace) : synchronous_(trace.copy_mode != 
   }
 }
 
+Nanoseconds CopyCost::issue(Device from, Device to, Bytes size) const {
+  if (blocks(from, to)) return Nanoseconds(0);
+  return model_ != nullptr ? model_->staging.time(size) : issue_;
+}
+
 Nanoseconds CopyCost::transfer(Device /*from*/, Device to, Bytes size) const {
+  if (model_ != nullptr) return (to.is_cpu() ? model_->to_cpu : model_->to_gpu).time(size);
   const Line& line = to.is_cpu() ? to_host_ : to_device_;
   return Nanoseconds(static_cast<std::int64_t>(line.latency + line.per_byte * static_cast<double>(size.count)));
 }
 
 Nanoseconds CopyCost::host_time(Device from, Device to, Bytes size) const {
-  if (!blocks(from, to)) return issue_;
+  if (!blocks(from, to)) return issue(from, to, size);
   const Line& line = to.is_cpu() ? to_host_ : to_device_;
   return Nanoseconds(static_cast<std::int64_t>(line.drain)) + transfer(from, to, size);
 }
 
-OpCost::OpCost(const trace::Trace& trace) : trace_(trace), host_(trace.ops.size()), device_(trace.ops.size()) {
+OpCost::OpCost(const trace::Trace& trace, const CostModel* model)
+    : trace_(trace), model_(model), host_(trace.ops.size()), device_(trace.ops.size()) {
   std::unordered_map<std::uint64_t, Nanoseconds> device_time;
   for (const trace::WorkRecord& work : trace.work) {
     if (work.kind == trace::WorkKind::kernel && work.device.is_gpu()) {
@@ -133,6 +141,7 @@ Nanoseconds OpCost::scaled(const trace::OpRecord& op, const SameOp& same, double
 Nanoseconds OpCost::on(trace::OpIndex index, Device device) const {
   const trace::OpRecord& op = trace_.ops[static_cast<std::size_t>(index)];
   if (op.device.type == device.type) return measured(index);
+  if (model_ != nullptr) return host_on(index, device) + device_on(index, device);
   if (const SameOp* same = same_op(op, device.type)) return scaled(op, *same, same->time());
   const Rate& rate = device.is_cpu() ? cpu_ : gpu_;
   const double time = std::max(op.flops / rate.flops_per_ns, op.bytes / rate.bytes_per_ns) + rate.fixed;
@@ -141,12 +150,13 @@ Nanoseconds OpCost::on(trace::OpIndex index, Device device) const {
 
 bool OpCost::is_estimate(trace::OpIndex index, Device device) const {
   const trace::OpRecord& op = trace_.ops[static_cast<std::size_t>(index)];
-  return op.device.type != device.type && same_op(op, device.type) == nullptr;
+  return model_ == nullptr && op.device.type != device.type && same_op(op, device.type) == nullptr;
 }
 
 Nanoseconds OpCost::host_on(trace::OpIndex index, Device device) const {
   const trace::OpRecord& op = trace_.ops[static_cast<std::size_t>(index)];
   if (op.device.type == device.type) return measured_host(index);
+  if (model_ != nullptr) return device.is_cpu() ? model_->on_cpu[static_cast<std::size_t>(index)] : model_->launch;
   if (const SameOp* same = same_op(op, device.type))
     return device.is_cpu() ? scaled(op, *same, same->host)
                            : Nanoseconds(static_cast<std::int64_t>(same->host / static_cast<double>(same->calls)));
@@ -157,6 +167,7 @@ Nanoseconds OpCost::device_on(trace::OpIndex index, Device device) const {
   if (device.is_cpu()) return Nanoseconds(0);
   const trace::OpRecord& op = trace_.ops[static_cast<std::size_t>(index)];
   if (op.device.type == device.type) return measured_device(index);
+  if (model_ != nullptr) return model_->on_gpu[static_cast<std::size_t>(index)];
   if (const SameOp* same = same_op(op, device.type)) return scaled(op, *same, same->device);
   return std::max(std::max(on(index, device), measured(index)) - launch_, Nanoseconds(0));
 }

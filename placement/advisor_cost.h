@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "placement/cost_model.h"
 #include "src/trace/trace.h"
 
 namespace ferry::placement {
@@ -12,14 +13,15 @@ namespace ferry::placement {
 // Host time of a copy. Transfers are fitted as latency + size × rate over the blocking copies of the same direction;
 // draining is their mean. A direction never measured is taken as the other one, and without any as 10 us + 6 GB/s, a
 // pageable copy over PCIe 3.0 x16. Enqueuing a copy that does not block takes the median of those measured, without
-// any as long as launching a kernel.
+// any as long as launching a kernel. A model of the devices, where there is one, says all of it but the draining.
 class CopyCost {
  public:
-  explicit CopyCost(const trace::Trace& trace);
+  // The model, which may be null, must outlive this.
+  explicit CopyCost(const trace::Trace& trace, const CostModel* model = nullptr);
 
   // Waiting and copying; enqueuing for a copy that does not block: host→device in staged mode.
   Nanoseconds host_time(Device from, Device to, Bytes size) const;
-  Nanoseconds issue(Device from, Device to) const { return blocks(from, to) ? Nanoseconds(0) : issue_; }
+  Nanoseconds issue(Device from, Device to, Bytes size) const;
   Nanoseconds transfer(Device from, Device to, Bytes size) const;
   bool blocks(Device from, Device to) const { return synchronous_ || (from.is_gpu() && to.is_cpu()); }
 
@@ -28,6 +30,7 @@ class CopyCost {
     double latency = 10'000, per_byte = 1 / 6.0;  // ns
     double drain = 0;                             // ns
   };
+  const CostModel* model_;
   bool synchronous_;
   Nanoseconds issue_{5'000};
   Line to_device_, to_host_;
@@ -35,10 +38,12 @@ class CopyCost {
 
 // Time of an op: measured where it ran. On the other kind of device by the same op's time there if the trace has it
 // (scaled by bytes), else max(flops / rate, bytes / rate) + fixed, with the rates of that kind of device in this trace,
-// else, conservatively: CPU 20 GFLOP/s, 5 GB/s, 2 us; GPU 1 TFLOP/s, 100 GB/s, 10 us.
+// else, conservatively: CPU 20 GFLOP/s, 5 GB/s, 2 us; GPU 1 TFLOP/s, 100 GB/s, 10 us. With a model of the devices: what
+// that says.
 class OpCost {
  public:
-  explicit OpCost(const trace::Trace& trace);
+  // The trace and the model, which may be null, must outlive this.
+  explicit OpCost(const trace::Trace& trace, const CostModel* model = nullptr);
 
   // Host and device time together.
   Nanoseconds measured(trace::OpIndex op) const { return measured_host(op) + measured_device(op); }
@@ -67,6 +72,7 @@ class OpCost {
   void fit(DeviceType type, Rate& rate) const;
 
   const trace::Trace& trace_;
+  const CostModel* model_;
   std::vector<Nanoseconds> host_, device_;
   Nanoseconds launch_{5'000};  // host time of a kernel's launch, the least measured
   std::map<std::pair<trace::StringIndex, DeviceType>, SameOp> same_op_;

@@ -19,8 +19,8 @@ Device lowest(std::uint64_t devices) {
 
 }  // namespace
 
-Replay::Replay(const trace::Trace& trace)
-    : trace_(trace), copy_cost_(trace), op_cost_(trace), timeline_(trace, copy_cost_, op_cost_) {
+Replay::Replay(const trace::Trace& trace, const CostModel* model)
+    : trace_(trace), copy_cost_(trace, model), op_cost_(trace, model), timeline_(trace, copy_cost_, op_cost_) {
   make_groups();
   make_uses();
   match_copies();
@@ -162,18 +162,27 @@ Device Replay::place_of(const Use& use, const Change* change) const {
   return trace_.ops[at(use.op)].device;
 }
 
-Device Replay::first_home(const std::vector<Use>& uses) const {
-  const Use& first = uses.front();
+Device Replay::place_of(const Use& use, const Places& places) const {
+  if (use.op < 0) return use.explicit_to;
+  if (use.host) return cpu::device;
+  const GroupIndex group = group_of(use.op);
+  const Device wanted = places[at(group)];
+  return wanted == groups_[at(group)].device ? trace_.ops[at(use.op)].device : wanted;
+}
+
+Device Replay::first_home(trace::TensorIndex tensor) const {
+  const Use& first = uses(tensor).front();
   return first.copy >= 0 ? trace_.copies[at(first.copy)].from : place_of(first, nullptr);
 }
 
-std::vector<Replay::Direction> Replay::copies_of(trace::TensorIndex tensor, const Change* change) const {
+template <class Where>
+std::vector<Replay::Direction> Replay::copies_of(trace::TensorIndex tensor, const Where& where) const {
   const std::vector<Use>& uses = uses_[at(tensor)];
   std::vector<Direction> copies(uses.size());
   if (uses.empty()) return copies;
-  std::uint64_t valid = bit(first_home(uses));
+  std::uint64_t valid = bit(first_home(tensor));
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const Device place = place_of(uses[i], change);
+    const Device place = place_of(uses[i], where);
     if (uses[i].read && (valid & bit(place)) == 0) {
       copies[i] = {lowest(valid), place};  // from the host, where it has the value
       valid |= bit(place);
@@ -183,6 +192,8 @@ std::vector<Replay::Direction> Replay::copies_of(trace::TensorIndex tensor, cons
   return copies;
 }
 
+template std::vector<Replay::Direction> Replay::copies_of(trace::TensorIndex tensor, const Places& where) const;
+
 bool Replay::in_hotspot(const trace::CopyRecord& copy, const trace::Hotspot& hotspot) const {
   return copy.synchronous && copy.cause == trace::CopyCause::implicit && copy.op_name == hotspot.op_name &&
          copy.site == hotspot.site && copy.from == hotspot.from && copy.to == hotspot.to;
@@ -191,7 +202,7 @@ bool Replay::in_hotspot(const trace::CopyRecord& copy, const trace::Hotspot& hot
 void Replay::compare(trace::TensorIndex tensor, const Change& change, const trace::Hotspot& hotspot,
                      Outcome& outcome) const {
   const std::vector<Use>& uses = uses_[at(tensor)];
-  const std::vector<Direction> before = copies_of(tensor, nullptr), after = copies_of(tensor, &change);
+  const std::vector<Direction> before = copies_of<const Change*>(tensor, nullptr), after = copies_of(tensor, &change);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     if (before[i] == after[i]) continue;
     // Only copies that the run really made can be saved.
@@ -257,13 +268,12 @@ bool Replay::fits(const std::vector<GroupIndex>& groups, Device device) const {
 Outcome Replay::evaluate(const Change& change, const trace::Hotspot& hotspot) const {
   const Change moved{change.device, with_followers(change)};
   Outcome outcome;
-  outcome.changes.device = change.device;
   std::vector<trace::TensorIndex> tensors;
   for (const GroupIndex group : moved.groups) {
     Nanoseconds added{};
     for (const trace::OpIndex index : groups_[at(group)].ops) {
       const trace::OpRecord& op = trace_.ops[at(index)];
-      outcome.changes.moved.push_back(index);
+      outcome.changes.moved.push_back({index, change.device});
       added += op_cost_.on(index, change.device) - op_cost_.measured(index);
       for (const auto* arguments : {&op.inputs, &op.outputs}) {
         for (const trace::Argument& argument : *arguments) {
@@ -283,8 +293,8 @@ Outcome Replay::evaluate(const Change& change, const trace::Hotspot& hotspot) co
 
 Prediction Replay::predict(const Outcome& outcome) const {
   Prediction prediction{.saved = timeline_.saving(outcome.changes)};
-  for (const trace::OpIndex op : outcome.changes.moved)
-    prediction.host_added += op_cost_.host_on(op, outcome.changes.device) - op_cost_.measured_host(op);
+  for (const MovedOp& op : outcome.changes.moved)
+    prediction.host_added += op_cost_.host_on(op.op, op.device) - op_cost_.measured_host(op.op);
   prediction.host_added = std::max(prediction.host_added, Nanoseconds(0));
   return prediction;
 }

@@ -60,12 +60,42 @@ struct Prediction {
   Nanoseconds host_added{};  // of it lost: host time by which the moved ops get slower
 };
 
-// Refers to the trace: it must outlive this.
+// Where each group runs, by group. One that stays where it was recorded has its own device here.
+using Places = std::vector<Device>;
+
+// A read, a write, or both, of one tensor by an op; or an explicit copy without an op.
+struct TensorUse {
+  trace::OpIndex op = -1;
+  trace::OpIndex order = 0;  // op, or for an explicit copy the op that follows it
+  std::int64_t copy = -1;    // recorded copy of this read; -1: none
+  Device explicit_to{};      // where an explicit copy went
+  bool read = false, write = false;
+  bool host = false;
+  bool explicit_copy = false;
+};
+
+// Refers to the trace and the model, which may be null: they must outlive this.
 class Replay {
  public:
-  explicit Replay(const trace::Trace& trace);
+  explicit Replay(const trace::Trace& trace, const CostModel* model = nullptr);
 
+  const trace::Trace& trace() const { return trace_; }
   const std::vector<Group>& groups() const { return groups_; }
+  const OpCost& op_cost() const { return op_cost_; }
+  const CopyCost& copy_cost() const { return copy_cost_; }
+  GroupIndex group_of(trace::OpIndex op) const { return group_of_[static_cast<std::size_t>(op)]; }
+  // In order of time. What no op of the trace made is valid at first_home before them.
+  const std::vector<TensorUse>& uses(trace::TensorIndex tensor) const {
+    return uses_[static_cast<std::size_t>(tensor)];
+  }
+  Device first_home(trace::TensorIndex tensor) const;
+
+  Places recorded_places() const;
+  // How long the run would have taken so. Requires: followers are where their leaders are.
+  Nanoseconds duration(const Places& places) const;
+  // Bytes that tensors of the trace need on `gpu` at most: each from where it first comes there to its last use, to
+  // the end where no op made it.
+  Bytes peak_on(Device gpu, const Places& places) const;
   bool can_move(GroupIndex group, Device device) const;
   Outcome evaluate(const Change& change, const trace::Hotspot& hotspot) const;
   Prediction predict(const Outcome& outcome) const;
@@ -80,16 +110,7 @@ class Replay {
   std::vector<GroupIndex> neighbours(GroupIndex group) const;
 
  private:
-  // A read, a write, or both, of one tensor by an op; or an explicit copy without an op.
-  struct Use {
-    trace::OpIndex op = -1;
-    trace::OpIndex order = 0;  // op, or for an explicit copy the op that follows it
-    std::int64_t copy = -1;    // recorded copy of this read; -1: none
-    Device explicit_to{};      // where an explicit copy went
-    bool read = false, write = false;
-    bool host = false;
-    bool explicit_copy = false;
-  };
+  using Use = TensorUse;
   using Direction = std::optional<std::pair<Device, Device>>;
 
   void make_groups();
@@ -99,11 +120,11 @@ class Replay {
   GroupIndex leader_of(const Group& follower, GroupIndex index) const;
   // What would have to move so that this op does.
   GroupIndex mover_of(trace::OpIndex op) const;
-  GroupIndex group_of(trace::OpIndex op) const { return group_of_[static_cast<std::size_t>(op)]; }
   GroupIndex producer_of(trace::TensorIndex tensor) const;
   Device place_of(const Use& use, const Change* change) const;
-  Device first_home(const std::vector<Use>& uses) const;
-  std::vector<Direction> copies_of(trace::TensorIndex tensor, const Change* change) const;
+  Device place_of(const Use& use, const Places& places) const;
+  template <class Where>  // Change* or Places
+  std::vector<Direction> copies_of(trace::TensorIndex tensor, const Where& where) const;
   void compare(trace::TensorIndex tensor, const Change& change, const trace::Hotspot& hotspot, Outcome& outcome) const;
   bool in_hotspot(const trace::CopyRecord& copy, const trace::Hotspot& hotspot) const;
   std::vector<GroupIndex> with_followers(const Change& change) const;

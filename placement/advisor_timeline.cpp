@@ -119,13 +119,13 @@ void Timeline::make_copies() {
   }
 }
 
-void Timeline::run_op(trace::OpIndex op, std::size_t thread, bool moved, Device device, State& state) const {
+void Timeline::run_op(trace::OpIndex op, std::size_t thread, const Device* moved_to, State& state) const {
   // An estimate is no argument for a shorter queue on the GPU: the kernel keeps its time there.
-  const bool stays = !moved || (device.is_cpu() && op_cost_.is_estimate(op, device));
-  const Device place = stays ? trace_.ops[at(op)].device : device;
+  const bool stays = moved_to == nullptr || (moved_to->is_cpu() && op_cost_.is_estimate(op, *moved_to));
+  const Device place = stays ? trace_.ops[at(op)].device : *moved_to;
   Nanoseconds& host = state.host[thread];
-  if (moved) host += op_cost_.host_on(op, device);
-  const Nanoseconds kernel = stays ? op_cost_.measured_device(op) : op_cost_.device_on(op, device);
+  if (moved_to != nullptr) host += op_cost_.host_on(op, *moved_to);
+  const Nanoseconds kernel = stays ? op_cost_.measured_device(op) : op_cost_.device_on(op, *moved_to);
   if (place.is_cpu() || kernel == Nanoseconds(0)) return;
   Nanoseconds& tail = state.gpus[place].compute;
   const auto inputs = state.inputs_there.find(op);
@@ -149,8 +149,9 @@ void Timeline::run_copy(const CopyModel& model, Device from, Device to, trace::O
 }
 
 Nanoseconds Timeline::duration(const TimelineChanges& changes) const {
-  std::vector<char> moved(trace_.ops.size(), 0), removed(trace_.copies.size(), 0);
-  for (const trace::OpIndex op : changes.moved) moved[at(op)] = 1;
+  std::vector<const Device*> moved(trace_.ops.size(), nullptr);
+  std::vector<char> removed(trace_.copies.size(), 0);
+  for (const MovedOp& op : changes.moved) moved[at(op.op)] = &op.device;
   for (const std::int64_t copy : changes.removed) removed[at(copy)] = 1;
   std::vector<AddedCopy> added = changes.added;
   std::ranges::stable_sort(added, {}, &AddedCopy::before);
@@ -161,18 +162,18 @@ Nanoseconds Timeline::duration(const TimelineChanges& changes) const {
       const bool waits = copy_cost_.blocks(copy.from, copy.to);
       run_copy({.waits = waits,
                 .issue = {},
-                .host = copy_cost_.issue(copy.from, copy.to),
+                .host = copy_cost_.issue(copy.from, copy.to, copy.size),
                 .work = copy_cost_.transfer(copy.from, copy.to, copy.size)},
                copy.from, copy.to, op, thread, state);
     }
   };
   for (const Step& step : steps_) {
     if (step.kind == Kind::host) {
-      if (step.item < 0 || !moved[at(step.item)]) state.host[step.thread] += step.time;
+      if (step.item < 0 || moved[at(step.item)] == nullptr) state.host[step.thread] += step.time;
     } else if (step.kind == Kind::op_begin) {
       add_copies(step.item, step.thread);
     } else if (step.kind == Kind::op) {
-      run_op(step.item, step.thread, moved[at(step.item)] != 0, changes.device, state);
+      run_op(step.item, step.thread, moved[at(step.item)], state);
     } else if (!removed[at(step.item)]) {
       const trace::CopyRecord& copy = trace_.copies[at(step.item)];
       run_copy(copies_[at(step.item)], copy.from, copy.to, copy.op, step.thread, state);

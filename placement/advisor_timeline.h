@@ -22,9 +22,13 @@ struct AddedCopy {
   bool operator==(const AddedCopy&) const = default;
 };
 
-struct TimelineChanges {
+struct MovedOp {
+  trace::OpIndex op = -1;
   Device device{};
-  std::vector<trace::OpIndex> moved{};  // ops that run on `device`
+};
+
+struct TimelineChanges {
+  std::vector<MovedOp> moved{};
   std::vector<std::int64_t> removed{};  // copies
   std::vector<AddedCopy> added{};
 };
@@ -57,7 +61,7 @@ class Timeline {
   void make_steps();
   void make_copies();
   Nanoseconds duration(const TimelineChanges& changes) const;
-  void run_op(trace::OpIndex op, std::size_t thread, bool moved, Device device, State& state) const;
+  void run_op(trace::OpIndex op, std::size_t thread, const Device* moved_to, State& state) const;
   void run_copy(const CopyModel& model, Device from, Device to, trace::OpIndex op, std::size_t thread,
                 State& state) const;
 

@@ -36,6 +36,14 @@ class EmbeddingOnCpu(unittest.TestCase):
         self.assertEqual(figures["losses"], sorted(figures["losses"], reverse=True))
         self.assertLess(figures["peak_allocated"], figures["device_memory"] // 10)
 
+    def test_advice_finds_the_tables_lines_from_the_capacity(self):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            output = self.run_program(*TINY, "--advise", file.name).stdout
+            rules = json.load(file)["rules"]
+        self.assertIn("it does not fit into the device's memory", output)
+        moved = [rule["op"] for rule in rules if rule["device"] == "cpu"]
+        self.assertEqual(moved[:2], ["uniform", "embedding"])
+
     def test_needs_a_gpu(self):
         for arguments, device in ((["--device", "cpu"], None), ([], "cpu")):
             error = self.run_program(*TINY, *arguments, code=2, device=device).stderr

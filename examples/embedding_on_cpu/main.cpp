@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tools/common/machine_memory.h"
+#include "tools/common/output_file.h"
 #include "tools/common/program.h"
 
 namespace {
@@ -23,6 +25,7 @@ constexpr ferry::Bytes kDeviceMemory = ferry::kGiB * 4;
 struct Settings {
   program::CommonOptions common;
   std::string device_memory;  // "": kDeviceMemory, less where the table is lowered
+  std::string advise_file;
   std::int64_t rows = kRows, features = 150, batch = 4096;
   int steps = 5;
 
@@ -86,6 +89,24 @@ std::string out_of_memory_without_guard(const Settings& settings) {
   return {};
 }
 
+// The program as it is without guards, recorded on a GPU of any size without computing values, and where the advisor
+// would have what run for it to fit.
+void advise(const Settings& settings, ferry::Bytes memory) {
+  const ferry::Runtime runtime(
+      {.device = settings.common.device, .device_memory = settings.table() * 4 + ferry::kGiB, .values = false});
+  ferry::Profiler profiler;
+  const ferry::Tensor table = named(ferry::uniform({settings.rows, settings.features}, -1, 1), "table");
+  ferry::Tensor(table).set_requires_grad();
+  ferry::optim::Sgd optimizer({table}, {.rate = 1e5});
+  for (int step = 0; step < settings.steps; ++step) {
+    const ferry::Tensor ids = random_ids(settings);
+    train_step(ferry::embedding(table, ids, ferry::GradientKind::row_sparse), optimizer);
+  }
+  const ferry::PlacementAdvice advice = profiler.advise_placement(memory);
+  fmt::print("\nAdvice for {} of device memory:\n{}", to_string(memory), advice.text);
+  std::ofstream(settings.advise_file) << advice.file;
+}
+
 // Lowers the rows to what this machine has free memory for, and the GPU's memory with them.
 void fit_to_memory(Settings& settings) {
   const ferry::Bytes rest = ferry::kMiB * 256, available = program::available_memory();
@@ -111,6 +132,7 @@ int run(Settings& settings) {
   if (settings.common.device.empty() && (environment == nullptr || *environment == '\0'))
     settings.common.device = "sim:rtx2080ti";
   fit_to_memory(settings);
+  if (!settings.advise_file.empty()) advise(settings, device_memory(settings));
   ferry::Runtime runtime({.device = settings.common.device, .device_memory = device_memory(settings)});
   if (runtime.default_device().is_cpu())
     throw ferry::InvalidArgument("this program needs a GPU, real or simulated, such as --device sim:rtx2080ti");
@@ -150,6 +172,10 @@ int main(int argc, char** argv) {
   app.add_option("--rows", settings.rows, "Rows of the table")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--features", settings.features, "Features a row")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--batch", settings.batch, "Ids a step")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--advise", settings.advise_file,
+                 "Print which lines to put on the CPU for the table to fit, and write them to FILE as a placement file")
+      ->type_name("FILE")
+      ->check(program::writable_file());
   app.add_option("--steps", settings.steps, "Training steps")->capture_default_str()->check(CLI::PositiveNumber);
   return program::run_program(app, argc, argv, [&] { return run(settings); });
 }

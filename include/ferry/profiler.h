@@ -12,11 +12,22 @@
 #include <string>
 #include <string_view>
 
+#include <ferry/units.h>
+
 namespace ferry {
 
 struct ProfileReportOptions {
   std::string_view sort = "default";  // default, total, calls, max, min, ave
   bool per_thread = false;
+};
+
+// Where the recorded ops should run (docs/placement.md).
+struct PlacementAdvice {
+  std::string text{};    // the DeviceGuard scopes to add, by line, with times and memory before and after
+  std::string file{};    // the same as a placement file
+  bool changes = false;  // false: everything stays
+  bool works = true;     // false: nothing found fits into the device's memory; `text` says why
+  Nanoseconds recorded{}, predicted{};  // what the recording took, and would take so
 };
 
 class Profiler {
@@ -35,6 +46,10 @@ class Profiler {
   std::string report(std::string_view sort) { return report(ProfileReportOptions{.sort = sort}); }
   // The report's figures, JSON.
   std::string report_json();
+  // The placement of the whole recording that takes least inside so much memory of the GPU; 0: what it has. Tensors
+  // that were made before the Profiler stay where they are, as does what stands in guards. A program that does not fit
+  // is recorded with RuntimeOptions::values off and device_memory large.
+  PlacementAdvice advise_placement(Bytes device_memory = {});
   // The trace itself, JSON that `ferry` commands read.
   void write_trace(std::ostream& out);
   // For Perfetto and chrome://tracing.

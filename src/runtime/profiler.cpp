@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "placement/advisor.h"
+#include "placement/cost_model.h"
+#include "placement/placement_plan.h"
 #include "profiler/exporters.h"
 #include "profiler/report.h"
 #include "src/runtime/runtime_core.h"
@@ -80,6 +82,20 @@ std::string Profiler::report_json() {
   const trace::Trace& trace = state_->finished();
   return profiler::report_json(trace, {.findings = state_->findings})
       .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+PlacementAdvice Profiler::advise_placement(Bytes device_memory) {
+  stop();
+  const trace::Trace& trace = state_->finished();
+  const std::optional<placement::CostModel> model = placement::model_of_specs(trace);
+  const placement::Replay replay(trace, model ? &*model : nullptr);
+  const placement::PlacementPlan plan = placement::plan_placement(replay, {.capacity = device_memory});
+  return {.text = placement::plan_text(replay, plan),
+          .file = placement::plan_file(replay, plan),
+          .changes = !plan.scopes.empty(),
+          .works = plan.reason.empty(),
+          .recorded = plan.recorded,
+          .predicted = plan.predicted};
 }
 
 void Profiler::write_trace(std::ostream& out) {

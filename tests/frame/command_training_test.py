@@ -119,5 +119,24 @@ class Training(unittest.TestCase):
                 self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
 
 
+class Advice(unittest.TestCase):
+    def test_is_applied_and_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "placement.json"
+            output = ferry("profile", "--model", "lenet", "--batch", 4, "--steps", 2, "--device", "sim:rtx2080ti",
+                           "--quiet", "--advise", path, "--apply").stdout
+            self.assertIn("Placement: ", output)
+            rules = json.loads(path.read_text())["rules"]
+            # What turns out slower is taken back.
+            if rules:
+                words = output.split("As recorded ")[1].replace(",", "").split()
+                self.assertLessEqual(float(words[6]), float(words[0]))
+
+    def test_needs_a_gpu(self):
+        result = ferry("profile", "--model", "lenet", "--device", "cpu", "--advise", check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("needs a GPU", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

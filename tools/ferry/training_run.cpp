@@ -19,13 +19,17 @@ namespace {
 // Reading a loss waits for the device, so only some are looked at.
 constexpr std::int64_t kLossEvery = 10;
 
-std::unique_ptr<Runtime> make_runtime(const RunOptions& options) {
-  auto runtime = std::make_unique<Runtime>(
-      RuntimeOptions{.device = options.job.device, .values = !options.timing_only, .seed = options.job.seed});
+std::unique_ptr<Runtime> make_runtime(const RunOptions& options, const std::function<void()>& with_runtime) {
+  auto runtime = std::make_unique<Runtime>(RuntimeOptions{.device = options.job.device,
+                                                          .device_memory = options.device_memory,
+                                                          .values = !options.timing_only,
+                                                          .placement_file = options.placement_file,
+                                                          .seed = options.job.seed});
   FERRY_CHECK(!options.timing_only || runtime->devices().back().simulated, InvalidArgument,
               "--timing-only needs a simulated GPU; {} is none", runtime->devices().back().name);
   FERRY_CHECK(!options.timing_only || options.checkpoint.empty(), InvalidArgument,
               "--timing-only computes no values: there is nothing to save in --checkpoint {}", options.checkpoint);
+  if (with_runtime) with_runtime();
   return runtime;
 }
 
@@ -57,9 +61,9 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_flag("--quiet", options.quiet, "No progress bar");
 }
 
-TrainingRun::TrainingRun(const RunOptions& options)
+TrainingRun::TrainingRun(const RunOptions& options, const std::function<void()>& with_runtime)
     : options_(options),
-      runtime_(make_runtime(options)),
+      runtime_(make_runtime(options, with_runtime)),
       job_(options.job),
       data_(open_data(options.data, job_.model(), options.batch, options.job.seed)) {
   if (!options.checkpoint.empty() && !options.restart && std::filesystem::exists(options.checkpoint)) resume();

@@ -23,6 +23,9 @@ struct RunOptions {
   bool restart = false;      // ignore an existing checkpoint
   bool timing_only = false;  // on a simulated GPU: shapes and times without values
   bool quiet = false;
+  // Of the runtime, as RuntimeOptions has them.
+  Bytes device_memory{};
+  std::string placement_file;
 };
 
 // What train and profile have in common: the job's options, --data, --batch, --steps, --accumulate, --timing-only.
@@ -32,7 +35,8 @@ class TrainingRun {
  public:
   // Continues from the checkpoint where it exists. Throws: InvalidArgument when that was made with other options,
   // naming them, and as open_data and TrainingJob; ParseError for another file.
-  explicit TrainingRun(const RunOptions& options);
+  // with_runtime: called before the model is made.
+  explicit TrainingRun(const RunOptions& options, const std::function<void()>& with_runtime = {});
 
   // Prints what runs where.
   void print_head(std::string_view command) const;
