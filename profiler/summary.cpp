@@ -80,7 +80,8 @@ std::vector<ExplicitRead> explicit_reads(const trace::Trace& trace) {
   std::vector<ExplicitRead> reads;
   std::map<std::tuple<trace::StringIndex, trace::SiteIndex, Device, Device>, std::size_t> known;
   for (const trace::CopyRecord& copy : trace.copies) {
-    if (copy.cause == trace::CopyCause::implicit || copy.cause == trace::CopyCause::swap || copy.from == copy.to) continue;
+    if (copy.cause == trace::CopyCause::implicit || copy.cause == trace::CopyCause::swap || copy.from == copy.to)
+      continue;
     const auto key = std::tuple(copy.op_name, copy.site, copy.from, copy.to);
     const auto [entry, is_new] = known.try_emplace(key, reads.size());
     if (is_new) {

@@ -1,6 +1,7 @@
 #include "swap/engine/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
 #include <unordered_map>
@@ -15,6 +16,7 @@ namespace {
 // Part of the budget that plans leave to the addresses of blocks.
 constexpr double kReserve = 0.03;
 constexpr std::int64_t kAlwaysRecorded = 3;
+constexpr std::int64_t kMisfits = 3;
 
 }  // namespace
 
@@ -543,6 +545,7 @@ void Engine::next_iteration() {
   ++stats_.iterations;
   if (follower_.end_iteration(*this)) {
     ++stats_.planned_iterations;
+    misfits_ = 0;
   } else if (records_ && recorder_.ops() > 0) {
     replan();
   }
@@ -565,8 +568,15 @@ void Engine::replan() {
                                .link = options_.link,
                                .reserve = kReserve,
                                .find_smallest = false};
+  const std::uint64_t print = fingerprint(recorded.iteration);
+  const bool repeats = std::exchange(fingerprint_, print) == print;
+  if (!repeats) smallest_.reset();
   last_ = recorded.iteration;
   largest_call_ = {};
+  // A program that never did what its plan expected is planned when it repeats itself, and now and then.
+  if (follower_.has_plan()) ++misfits_;
+  if (misfits_ >= kMisfits && !repeats && !std::has_single_bit(static_cast<std::uint64_t>(stats_.iterations)))
+    return follower_.give_up();
   const auto spare = static_cast<std::int64_t>(static_cast<double>(options_.budget.count) * (1 - kReserve));
   if (unconstrained(recorded.iteration).peak.count <= spare) return follower_.give_up();
   if (!loaded_.empty()) {
@@ -598,7 +608,8 @@ Bytes Engine::smallest() const {
   if (last_.ops.empty()) return largest_call_;
   const PlannerOptions planner{
       .budget = options_.budget, .methods = options_.methods, .link = options_.link, .reserve = kReserve};
-  return std::max(smallest_budget(last_, planner), largest_call_);
+  if (!smallest_) smallest_ = smallest_budget(last_, planner);
+  return std::max(*smallest_, largest_call_);
 }
 
 EngineStats Engine::stats() const {

@@ -193,6 +193,9 @@ class Engine {
   Iteration last_;        // that was recorded whole
   Bytes largest_call_{};  // what calls held at the same time
   std::string loaded_;
+  mutable std::optional<Bytes> smallest_;  // the planner's, for last_
+  std::uint64_t fingerprint_ = 0;          // of last_
+  std::int64_t misfits_ = 0;               // iterations in a row that did not follow their plan
   std::string refusal_;
 };
 
