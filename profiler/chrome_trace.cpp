@@ -27,7 +27,7 @@ class Writer {
   Writer(const trace::Trace& trace, std::ostream& out) : trace_(trace), timeline_(make_timeline(trace)), out_(out) {}
 
   void write() {
-    out_ << "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [";
+    out_ << "{\"ferry_chrome_trace\": 1, \"displayTimeUnit\": \"ns\", \"traceEvents\": [";
     write_metadata();
     for (const Span& span : timeline_.spans) write_span(span);
     write_flows();
@@ -84,10 +84,26 @@ class Writer {
     if (span.scope >= 0) add("scope", quoted(trace_.string(span.scope)));
     if (span.kind == SpanKind::copy || span.kind == SpanKind::device_copy)
       add("bytes", std::to_string(span.size.count));
+    if (span.correlation != 0) add("correlation", std::to_string(span.correlation));
+    if (span.kind == SpanKind::copy) add_copy(trace_.copies[static_cast<std::size_t>(span.copy)], add);
     event(
         fmt::format(R"("ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}})",
                     kCategories[static_cast<int>(span.kind)], quoted(span.name), track.process, track.id,
                     microseconds(span.begin), microseconds(span.end - span.begin), args));
+  }
+
+  // What the recorder said of a copy, for programs that read the trace: only the name would be left of it.
+  template <class Add>
+  void add_copy(const trace::CopyRecord& copy, const Add& add) {
+    static constexpr const char* kMemory[] = {"device", "pageable", "pinned"};
+    const char* const implicit = copy.synchronous ? "synchronous" : "asynchronous";
+    add("class", quoted(copy.cause == trace::CopyCause::fetch      ? "fetch"
+                        : copy.cause == trace::CopyCause::transfer ? "transfer"
+                                                                   : implicit));
+    add("memory", quoted(kMemory[static_cast<int>(copy.from.is_cpu() ? copy.from_memory : copy.to_memory)]));
+    add("drain_ns", std::to_string(copy.drain.count()));
+    add("transfer_ns", std::to_string(copy.transfer.count()));
+    if (copy.op < 0) add("name", quoted(trace_.string(copy.op_name)));
   }
 
   // An arrow from the call to each piece of work it enqueued. It leaves the innermost span at its time: an op's

@@ -58,7 +58,8 @@ class Builder {
                                  .scope = op.scope});
       if (op.correlation != 0) launched_.try_emplace(op.correlation, timeline_.spans.back());
     }
-    for (const trace::CopyRecord& copy : trace_.copies) {
+    for (std::size_t i = 0; i < trace_.copies.size(); ++i) {
+      const trace::CopyRecord& copy = trace_.copies[i];
       const std::string name = fmt::format("GpuMemcpy{}:{}->{}", copy.synchronous ? "Sync" : "Async",
                                            device_label(trace_, copy.from), device_label(trace_, copy.to));
       timeline_.spans.push_back({.kind = SpanKind::copy,
@@ -70,7 +71,8 @@ class Builder {
                                  .site = copy.site,
                                  .scope = copy.scope,
                                  .size = copy.size,
-                                 .synchronous = copy.synchronous});
+                                 .synchronous = copy.synchronous,
+                                 .copy = static_cast<std::int64_t>(i)});
       if (copy.correlation != 0) launched_.try_emplace(copy.correlation, timeline_.spans.back());
     }
   }

@@ -30,6 +30,7 @@ struct Span {
   trace::StringIndex scope = -1;
   Bytes size{};  // of a copy
   bool synchronous = false;
+  std::int64_t copy = -1;  // into trace.copies: of a copy, and of its work
 };
 
 struct Timeline {

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   CLI::App app("Places ops on CPU and GPU and shows what the copies between them cost.", "ferry");
   app.set_version_flag("--version", "ferry " FERRY_VERSION, "Print the version");
   app.require_subcommand(1);
+  ferry::cli::add_analyze_command(app);
   ferry::cli::add_calibrate_command(app);
   ferry::cli::add_devices_command(app);
   ferry::cli::add_max_batch_command(app);
