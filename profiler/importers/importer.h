@@ -27,6 +27,9 @@ std::span<const Importer> all_importers();
 // Throws: ParseError when no importer recognizes the input, and as Importer::read does.
 analysis::Activity import_trace(const Input& input);
 
+// As import_trace, of a format that the caller knows.
+analysis::Activity import_with(const Importer& importer, const Input& input);
+
 extern const Importer kFerryTraceImporter, kFerryChromeImporter, kNsightImporter, kPaddleImporter, kTensorFlowImporter,
     kKinetoImporter;
 

@@ -27,16 +27,19 @@ std::span<const Importer> all_importers() {
   return kImporters;
 }
 
+Activity import_with(const Importer& importer, const Input& input) {
+  Activity activity;
+  activity.source = input.name();
+  activity.format = importer.name;
+  importer.read(input, activity);
+  sort_events(activity);
+  return activity;
+}
+
 Activity import_trace(const Input& input) {
   FERRY_CHECK(!input.head().empty(), ParseError, "{}: byte 0: the file is empty", input.name());
   for (const Importer& importer : all_importers()) {
-    if (!importer.recognizes(input)) continue;
-    Activity activity;
-    activity.source = input.name();
-    activity.format = importer.name;
-    importer.read(input, activity);
-    sort_events(activity);
-    return activity;
+    if (importer.recognizes(input)) return import_with(importer, input);
   }
   std::string names;
   for (const Importer& importer : all_importers()) names += (names.empty() ? "" : ", ") + std::string(importer.name);
