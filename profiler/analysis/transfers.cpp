@@ -178,6 +178,8 @@ class TransferBuilder {
     if (call < 0) return;
     transfer.blocked += event(call).duration();
     if (transfer.work < 0) return;
+    // A call that nothing waits for and that returned before the copy began has staged the data: it drained nothing.
+    if (transfer.wait < 0 && event(transfer.work).begin >= event(call).end) return;
     transfer.drain += std::clamp(event(transfer.work).begin, event(call).begin, event(call).end) - event(call).begin;
   }
 
