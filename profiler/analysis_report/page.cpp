@@ -36,7 +36,7 @@ th, td { padding: 5px 12px; text-align: right; border-bottom: 1px solid var(--li
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 th { font-weight: 500; color: var(--soft); font-size: 12px; }
 tr:last-child td { border-bottom: 0; }
-th.text, td.text { text-align: left; white-space: normal; min-width: 110px; overflow-wrap: anywhere; }
+th.text, td.text { text-align: left; white-space: normal; min-width: 132px; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; margin-top: 8px; touch-action: pan-y; }
 svg text { font: 10.5px system-ui, sans-serif; fill: var(--ink); pointer-events: none; }
 svg text.track { fill: var(--soft); }
