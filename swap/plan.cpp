@@ -88,26 +88,6 @@ void find_idle(const Uses& uses, OpIndex made, StoragePlan& plan) {
   }
 }
 
-std::string reason(const StoragePlan& it, const Plan& plan, Bytes size) {
-  constexpr Nanoseconds kImpossible = Nanoseconds::max();
-  switch (it.choice) {
-    case Choice::swap:
-      if (it.recompute_cost == kImpossible) return "cannot be recomputed";
-      return it.swap_cost <= it.idle ? "both copies fit into the window" : "waiting costs less than recomputing";
-    case Choice::recompute: {
-      const double rate = static_cast<double>(it.recompute_cost.count()) * 1e6 / static_cast<double>(size.count);
-      const char* link = !plan.link.exists()      ? ""
-                         : it.swap_cost > it.idle ? "; its copies are longer than the window"
-                                                  : "; the link is taken by others";
-      return fmt::format("{:.1f} us to recompute a MB{}", rate / 1e3, link);
-    }
-    case Choice::keep:
-      if (it.recompute_cost == kImpossible && it.swap_cost == kImpossible) return "cannot leave";
-      return "there is room";
-  }
-  return "";
-}
-
 }  // namespace
 
 bool matches(const Plan& plan, const Iteration& iteration) { return plan.fingerprint == fingerprint(iteration); }
@@ -132,6 +112,36 @@ std::vector<StoragePlan> decisions(const Plan& plan, const Iteration& iteration)
   std::ranges::stable_sort(result, std::ranges::greater{},
                            [&](const StoragePlan& it) { return iteration.storages[index(it.storage)].size; });
   return result;
+}
+
+std::string storage_name(const Iteration& iteration, StorageIndex storage) {
+  const Storage& of = iteration.storages[index(storage)];
+  if (of.root == kNone) return fmt::format("storage {}", storage);
+  const Tensor& root = iteration.tensors[index(of.root)];
+  if (!root.name.empty()) return root.name;
+  if (root.producer == kNone) return fmt::format("input {}", storage);
+  return fmt::format("{} {}", iteration.ops[index(root.producer)].name, root.producer);
+}
+
+std::string reason(const StoragePlan& it, const Plan& plan, const Iteration& iteration) {
+  constexpr Nanoseconds kImpossible = Nanoseconds::max();
+  const Bytes size = iteration.storages[index(it.storage)].size;
+  switch (it.choice) {
+    case Choice::swap:
+      if (it.recompute_cost == kImpossible) return "cannot be recomputed";
+      return it.swap_cost <= it.idle ? "both copies fit into the window" : "waiting costs less than recomputing";
+    case Choice::recompute: {
+      const double rate = static_cast<double>(it.recompute_cost.count()) * 1e6 / static_cast<double>(size.count);
+      const char* link = !plan.link.exists()      ? ""
+                         : it.swap_cost > it.idle ? "; its copies are longer than the window"
+                                                  : "; the link is taken by others";
+      return fmt::format("{:.1f} us to recompute a MB{}", rate / 1e3, link);
+    }
+    case Choice::keep:
+      if (it.recompute_cost == kImpossible && it.swap_cost == kImpossible) return "cannot leave";
+      return "there is room";
+  }
+  return "";
 }
 
 std::string explain(const Plan& plan, const Iteration& iteration, std::size_t lines) {
@@ -166,10 +176,9 @@ std::string explain(const Plan& plan, const Iteration& iteration, std::size_t li
     for (const Window& away : it.windows)
       fmt::format_to(std::back_inserter(window), ", {} {}..{}", away.choice == Choice::swap ? "out" : "gone",
                      away.leaves_after, away.back_before);
-    text += fmt::format("{:<20} {:>11} {:<10} {:<44} {:>11} {:>11} {:>11}  {}\n",
-                        iteration.tensors[index(storage.root)].name, to_string(storage.size),
-                        kNames[static_cast<int>(it.choice)], window, to_string(it.idle), cost_text(it.recompute_cost),
-                        cost_text(it.swap_cost), reason(it, plan, storage.size));
+    text += fmt::format("{:<20} {:>11} {:<10} {:<44} {:>11} {:>11} {:>11}  {}\n", storage_name(iteration, it.storage),
+                        to_string(storage.size), kNames[static_cast<int>(it.choice)], window, to_string(it.idle),
+                        cost_text(it.recompute_cost), cost_text(it.swap_cost), reason(it, plan, iteration));
   }
   return text;
 }

@@ -55,6 +55,11 @@ bool matches(const Plan& plan, const Iteration& iteration);
 // Each storage that is idle for at least one op, largest first.
 std::vector<StoragePlan> decisions(const Plan& plan, const Iteration& iteration);
 
+// "conv2d 17", the op that made it, where the recording has no name for it.
+std::string storage_name(const Iteration& iteration, StorageIndex storage);
+// Why `it` was chosen, for a reader.
+std::string reason(const StoragePlan& it, const Plan& plan, const Iteration& iteration);
+
 // A table of them for a reader, and the plan's figures above it: window, cost of each choice, why. `lines`: at most so
 // many storages. Requires: matches.
 std::string explain(const Plan& plan, const Iteration& iteration, std::size_t lines = 50);

@@ -13,8 +13,6 @@
 namespace ferry::swap {
 namespace {
 
-// Part of the budget that plans leave to the addresses of blocks.
-constexpr double kReserve = 0.03;
 constexpr std::int64_t kAlwaysRecorded = 3;
 constexpr std::int64_t kMisfits = 3;
 

@@ -75,6 +75,9 @@ struct EngineStats {
 
 class Engine {
  public:
+  // Part of the budget that plans leave to the addresses of blocks.
+  static constexpr double kReserve = 0.03;
+
   Engine(EngineOptions options, Mechanism& mechanism);
   ~Engine();
   Engine(const Engine&) = delete;

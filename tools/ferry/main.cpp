@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   ferry::cli::add_analyze_command(app);
   ferry::cli::add_calibrate_command(app);
+  ferry::cli::add_compare_command(app);
   ferry::cli::add_devices_command(app);
   ferry::cli::add_max_batch_command(app);
   ferry::cli::add_models_command(app);
