@@ -35,13 +35,17 @@ Tensor BasicBlock::forward(const Tensor& x) {
   return relu(y + shortcut);
 }
 
-SmallResNet::SmallResNet(std::int64_t classes) {
+SmallResNet::SmallResNet(std::int64_t classes, std::int64_t blocks) {
   stem_ = register_module("stem", convolution(1, 16, 3, 1));
   stem_bn_ = register_module("stem_bn", std::make_shared<nn::BatchNorm2d>(16));
-  layers_ =
-      register_module("layers", std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-                                    std::make_shared<BasicBlock>(16, 16, 1), std::make_shared<BasicBlock>(16, 32, 2),
-                                    std::make_shared<BasicBlock>(32, 64, 2)}));
+  std::vector<std::shared_ptr<nn::Module>> layers;
+  std::int64_t in = 16;
+  for (const std::int64_t out : {16, 32, 64}) {
+    layers.push_back(std::make_shared<BasicBlock>(in, out, out == in ? 1 : 2));
+    for (std::int64_t i = 1; i < blocks; ++i) layers.push_back(std::make_shared<BasicBlock>(out, out, 1));
+    in = out;
+  }
+  layers_ = register_module("layers", std::make_shared<nn::Sequential>(std::move(layers)));
   classifier_ = register_module("classifier", std::make_shared<nn::Linear>(64, classes));
 }
 

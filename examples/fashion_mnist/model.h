@@ -20,7 +20,8 @@ class BasicBlock : public ferry::nn::Module {
 
 class SmallResNet : public ferry::nn::Module {
  public:
-  explicit SmallResNet(std::int64_t classes);
+  // blocks: of each of the three stages.
+  explicit SmallResNet(std::int64_t classes, std::int64_t blocks = 1);
 
  protected:
   // x: [N, 1, 28, 28], u8 → [N, classes].
