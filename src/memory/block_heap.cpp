@@ -9,6 +9,10 @@ constexpr Bytes kLargestRemainder = kMiB;  // that stays attached to a block of 
 
 std::size_t slot(StreamId stream) { return static_cast<std::size_t>(stream.value + 1); }
 
+bool merges(const Block& free, const Block* neighbour) {
+  return neighbour != nullptr && neighbour->state == BlockState::free && neighbour->stream == free.stream;
+}
+
 }  // namespace
 
 BlockBins& BlockHeap::bins_of(const Block& block) noexcept {
@@ -143,20 +147,34 @@ void BlockHeap::put(Block& block) noexcept {
   block.state = BlockState::free;
   --block.segment->in_use;
   Block* merged = &block;
-  const auto merges = [](const Block* a, const Block* b) {
-    return a != nullptr && b != nullptr && a->state == BlockState::free && b->state == BlockState::free &&
-           a->stream == b->stream;
-  };
-  if (merges(merged, merged->right)) {
+  if (merges(*merged, merged->right)) {
     bins_of(*merged->right).remove(*merged->right);
     absorb_right(*merged);
   }
-  if (merges(merged->left, merged)) {
+  if (merges(*merged, merged->left)) {
     merged = merged->left;
     bins_of(*merged).remove(*merged);
     absorb_right(*merged);
   }
   insert(*merged);
+}
+
+void BlockHeap::slide(Block& block) noexcept {
+  Block& gap = *block.left;
+  bins_of(gap).remove(gap);
+  block.data = gap.data;
+  gap.data += block.size.count;
+  block.left = gap.left;
+  gap.right = block.right;
+  gap.left = &block;
+  block.right = &gap;
+  (block.left != nullptr ? block.left->right : block.segment->first) = &block;
+  if (gap.right != nullptr) gap.right->left = &gap;
+  if (merges(gap, gap.right)) {
+    bins_of(*gap.right).remove(*gap.right);
+    absorb_right(gap);
+  }
+  insert(gap);
 }
 
 void BlockHeap::absorb_right(Block& block) noexcept {

@@ -48,6 +48,9 @@ class BlockHeap {
   void take(Block& block, Bytes size, StreamId stream);
   // A block that is not free becomes free and merges with its free neighbours.
   void put(Block& block) noexcept;
+  // A block in use and its free left neighbour change places. The free one merges with what is free on its right.
+  // Requires: both belong to one stream; the block holds no segment.
+  void slide(Block& block) noexcept;
 
   // All free blocks belong to `stream` from now on, merge with their neighbours and are packed as said. Requires:
   // `stream` is ordered after the work of the streams that they belonged to. Throws: std::bad_alloc, and then nothing

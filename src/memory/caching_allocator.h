@@ -27,6 +27,7 @@
 //   block with a foreign use.
 // - The host never waits for such events: when a request does not fit, the compute stream waits for them on the device,
 //   those first that were given back first, and for no more than it takes. Then `on_failure` is asked.
+// - Free memory in several places becomes one when `compact` moves the blocks between them.
 //
 // Thread-safety: all methods may be called from any thread. `on_failure` is called without a lock and may deallocate.
 // Ownership: the driver outlives the allocator; blocks die with the allocator.
@@ -97,6 +98,25 @@ class CachingAllocator final : public Allocator {
   // of blocks. Throws: InvalidArgument for a negative size; what `cost` throws.
   std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void* address)>& cost) const;
 
+  // What compact asks those who own the live blocks. None of them calls the allocator.
+  struct BlockOwners {
+    // The owner allows it. Asked for blocks that stay as well.
+    std::function<bool(void* address)> may_move;
+    // Makes the compute stream wait for all that other streams do with the block, whose move follows. Unset: it waits
+    // for all that streams were given so far that use the block (record_use).
+    std::function<void(void* address)> settle{};
+    // The copy was enqueued on the compute stream: the block's address is `to` from now on. Does not throw.
+    std::function<void(void* from, void* to)> moved;
+  };
+  // Makes room for `size` bytes in one place: live blocks of the large pool slide towards lower addresses within one
+  // run of neighbours, the one in which fewest bytes move. They are copied on the device, in the order of the compute
+  // stream; the host does not wait. Returns the bytes moved; 0 when there is room already. Unset: no run of blocks that
+  // may move has that much free memory, more than twice `size` would move, or there is no budget.
+  // Throws: InvalidArgument for a negative size; DeviceError, and what `settle` throws: blocks moved before that are
+  // moved, all others are where they were. Only when the device refuses to copy back the pieces of a block half moved
+  // are its contents lost.
+  std::optional<Bytes> compact(Bytes size, const BlockOwners& owners);
+
   struct Held {
     Bytes allocated, reserved;
   };
@@ -126,6 +146,7 @@ class CachingAllocator final : public Allocator {
   memory::Block* reuse_in_budget(const Request& request);
   bool cut_small_segment(Bytes size);
   bool release_small_segments() noexcept;
+  void slide(memory::Block& block, const BlockOwners& owners);
   void require_room_for(Bytes budget) const;
   void order_compute_after_all();
   const memory::Segment* take_arena(Bytes budget);

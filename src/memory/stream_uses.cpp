@@ -68,6 +68,14 @@ void StreamUses::change_owner(Block& block, StreamId owner) {
   block.stream = owner;
 }
 
+void StreamUses::order_owner_after(Block& block) {
+  for (StreamUse* use = block.uses; use != nullptr; use = use->next) {
+    driver_.record_event(use->event, use->stream);
+    driver_.wait_event(block.stream, use->event);
+  }
+  forget(block);
+}
+
 bool StreamUses::retire(Block& block) noexcept {
   if (block.uses == nullptr) return true;
   StreamUse* use = std::exchange(block.uses, nullptr);

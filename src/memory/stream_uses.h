@@ -33,6 +33,9 @@ class StreamUses {
   void forget(Block& block) noexcept;
   // A live block belongs to `owner` from now on; what its stream did with it becomes a use. Throws: as record_use.
   void change_owner(Block& block, StreamId owner);
+  // The block's own stream waits on the device for all that the streams which use it were given so far, and the uses
+  // are forgotten. Throws: DeviceError, and then nothing is forgotten.
+  void order_owner_after(Block& block);
   // The owner gave the block up. True: no other stream uses it. Otherwise a later poll returns it.
   bool retire(Block& block) noexcept;
   // The blocks whose uses have passed since the last call, linked by Block::next. Each block's own stream is ordered

@@ -166,6 +166,14 @@ std::optional<std::vector<void*>> Budget::cheapest_room(Bytes size, const std::f
   return allocator_.cheapest_room(size, cost);
 }
 
+std::optional<Bytes> Budget::compact(Bytes size, const std::function<Storage*(void*)>& owner) {
+  return allocator_.compact(
+      size, {.may_move = [&](void* address) { return owner(address) != nullptr; },
+             // The copy that filled it is settled, so that only a copy of it can be under way.
+             .settle = [&](void* address) { order_move_after_copies(core_, *owner(address), context_); },
+             .moved = [&](void* from, void* to) { owner(from)->find(context_.device)->allocation.data = to; }});
+}
+
 Bytes Budget::free_bytes() const {
   const AllocatorStats stats = allocator_.stats();
   return stats.reserved - stats.active;

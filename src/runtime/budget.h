@@ -54,6 +54,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   std::vector<std::shared_ptr<Storage>> run_again(const swap::Producer& producer,
                                                   std::span<Storage* const> inputs) override;
   std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void*)>& cost) const override;
+  std::optional<Bytes> compact(Bytes size, const std::function<Storage*(void*)>& owner) override;
   Bytes free_bytes() const override;
   Bytes allocated() const override;
 

@@ -236,6 +236,15 @@ void order_write_after_copies(RuntimeCore& core, Storage& storage, Device device
   storage.set_being_copied(false);
 }
 
+void order_move_after_copies(RuntimeCore& core, Storage& storage, DeviceContext& gpu) {
+  if (!storage.is_being_copied()) return;
+  const Replica* const host = storage.find(cpu::device);
+  // The host's replica was filled by the last of the copies; those of others came before.
+  if (host == nullptr || host->event_device != gpu.device) return order_write_after_copies(core, storage, gpu.device);
+  if (host->pending.value >= 0) gpu.driver->wait_event(gpu.compute, host->pending);
+  storage.set_being_copied(false);
+}
+
 bool start_copy_out(RuntimeCore& core, Storage& storage, DeviceContext& gpu) {
   const std::lock_guard lock(storage.mutex());
   const TensorImpl bytes = bytes_of(storage);

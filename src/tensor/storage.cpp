@@ -34,6 +34,7 @@ void Storage::remove(Device device) noexcept {
 void Storage::exchange_replicas(Storage& other) noexcept {
   std::swap(first_, other.first_);
   others_.swap(other.others_);
+  std::swap(is_being_copied_, other.is_being_copied_);
   settled_.store(first_.allocation.data != nullptr && first_.pending.value < 0, std::memory_order_release);
   other.settled_.store(other.first_.allocation.data != nullptr && other.first_.pending.value < 0,
                        std::memory_order_release);

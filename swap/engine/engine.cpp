@@ -4,7 +4,6 @@
 #include <bit>
 #include <chrono>
 #include <limits>
-#include <unordered_map>
 #include <utility>
 
 #include "src/base/check.h"
@@ -453,17 +452,35 @@ bool Engine::choose_and_evict() {
   }
 }
 
-// Evicts neighbours, so that `size` bytes fit in one place.
-bool Engine::make_contiguous(Bytes size) {
-  std::unordered_map<const void*, Value*> owners;
+Engine::Residents Engine::residents() const {
+  Residents result;
   for (Value* value : history_.values()) {
     if (value == nullptr || !is_resident(*value)) continue;
-    owners.emplace(value->bytes()->find(options_.device)->allocation.data, value);
+    result.emplace(value->bytes()->find(options_.device)->allocation.data, value);
   }
+  return result;
+}
+
+// Moves what no call uses, so that `size` bytes fit in one place. What is still being copied in stays: the compute
+// stream would wait for it.
+bool Engine::compact(Bytes size, const Residents& residents) {
+  const auto owner = [&](void* address) -> ferry::Storage* {
+    const auto resident = residents.find(address);
+    if (resident == residents.end() || resident->second->locks > 0) return nullptr;
+    ferry::Storage* const bytes = resident->second->bytes();
+    return bytes->find(options_.device)->pending.value < 0 ? bytes : nullptr;
+  };
+  const std::optional<Bytes> moved = mechanism_.compact(size, owner);
+  stats_.bytes_moved += moved.value_or(Bytes{});
+  return moved.has_value();
+}
+
+// Evicts neighbours, so that `size` bytes fit in one place.
+bool Engine::make_contiguous(Bytes size, const Residents& residents) {
   const Situation at = situation();
   const auto cost = [&](const void* address) {
-    const auto owner = owners.find(address);
-    if (owner == owners.end()) return std::numeric_limits<double>::infinity();
+    const auto owner = residents.find(address);
+    if (owner == residents.end()) return std::numeric_limits<double>::infinity();
     const Value& value = *owner->second;
     if (value.is_leaving && value.locks == 0) return 0.0;
     if (!pool_.contains(value.index)) return std::numeric_limits<double>::infinity();
@@ -473,7 +490,7 @@ bool Engine::make_contiguous(Bytes size) {
   const auto addresses = mechanism_.cheapest_room(size, cost);
   if (!addresses) return false;
   for (const void* address : *addresses) {
-    Value& value = *owners.at(address);
+    Value& value = *residents.at(address);
     if (value.is_leaving) {
       std::erase(leaving_, &value);
       value.is_leaving = false;
@@ -497,10 +514,13 @@ bool Engine::make_room(Bytes missing) {
   refusal_.clear();
   begin_shortage();
   if (give_back_leaving(missing)) return true;
+  if (!only_leaving_ && free_unneeded()) return true;
+  if (mechanism_.free_bytes() >= missing) {
+    const Residents there = residents();
+    if (compact(missing, there)) return true;
+    if (!only_leaving_ && make_contiguous(missing, there)) return true;
+  }
   if (only_leaving_) return false;
-  if (free_unneeded()) return true;
-  const bool is_fragmented = mechanism_.free_bytes() >= missing;
-  if (is_fragmented && make_contiguous(missing)) return true;
   return choose_and_evict();
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "swap/engine/history.h"
@@ -48,6 +49,9 @@ class Mechanism {
   // As CachingAllocator::cheapest_room.
   virtual std::optional<std::vector<void*>> cheapest_room(Bytes size,
                                                           const std::function<double(void*)>& cost) const = 0;
+  // As CachingAllocator::compact. owner(address): whose bytes lie there and may move, null for those that stay. The
+  // storage's replica on the device has the new address after it.
+  virtual std::optional<Bytes> compact(Bytes size, const std::function<ferry::Storage*(void*)>& owner) = 0;
   // Memory of the budget that no block takes, and that blocks take.
   virtual Bytes free_bytes() const = 0;
   virtual Bytes allocated() const = 0;
@@ -67,7 +71,7 @@ struct EngineOptions {
 struct EngineStats {
   std::int64_t evictions = 0, recomputations = 0, decisions = 0;
   Nanoseconds recompute_time{}, decision_time{};
-  Bytes bytes_out{}, bytes_in{};
+  Bytes bytes_out{}, bytes_in{}, bytes_moved{};
   std::int64_t iterations = 0, planned_iterations = 0, plans = 0;
   std::int64_t tracked = 0;
   Bytes smallest{};
@@ -160,7 +164,11 @@ class Engine {
   void run_again(Producer& producer);
   bool evict(Value& value);
   bool choose_and_evict();
-  bool make_contiguous(Bytes size);
+  // By address on the device.
+  using Residents = std::unordered_map<const void*, Value*>;
+  Residents residents() const;
+  bool compact(Bytes size, const Residents& residents);
+  bool make_contiguous(Bytes size, const Residents& residents);
   bool give_back_leaving(Bytes missing);
   bool free_unneeded();
   void drop_intermediate();

@@ -32,8 +32,7 @@ class AllocatorProgram {
         return;
       } else if (choice < 7) {
         const Allocation& chosen = live_[draw(static_cast<std::uint32_t>(live_.size()))];
-        allocator_.record_use(chosen, stream);
-        use(chosen, stream);
+        use_on(chosen, stream);
       } else {
         free_one(draw(static_cast<std::uint32_t>(live_.size())));
       }
@@ -50,6 +49,32 @@ class AllocatorProgram {
     note_race(allocation, stream);
     use(allocation, stream);
     live_.push_back(allocation);
+  }
+  // Compacts for `size` bytes, where about three of four blocks may move, and then takes them. Driver failures are
+  // counted. Returns the bytes moved.
+  Bytes compact(Bytes size) {
+    const std::uint32_t chosen = draw(1 << 16);
+    const auto may_move = [&](void* address) {
+      const auto found =
+          std::find_if(live_.begin(), live_.end(), [&](const Allocation& each) { return each.data == address; });
+      return ((static_cast<std::uint32_t>(found - live_.begin()) * 2654435761U >> 7) ^ chosen) % 4 != 0;
+    };
+    try {
+      const auto moved = allocator_.compact(
+          size, {.may_move = may_move, .moved = [&](void* from, void* to) { note_move(from, to, may_move(from)); }});
+      if (!moved) return {};
+      allocate(size, streams_.front());
+      return *moved;
+    } catch (const OutOfMemory&) {
+      problem_ = "there was no room after a compaction";
+    } catch (const DeviceError&) {
+      ++device_errors;
+    }
+    return {};
+  }
+  void use_on(const Allocation& allocation, StreamId stream) {
+    allocator_.record_use(allocation, stream);
+    use(allocation, stream);
   }
   void free_at(void* address) {
     const auto found =
@@ -111,6 +136,20 @@ class AllocatorProgram {
   }
   void use(const Allocation& allocation, StreamId stream) {
     uses_.push_back({static_cast<const std::byte*>(allocation.data), allocation.size, driver_.enqueue(stream)});
+  }
+  // Earlier uses of both places come before the copy, which is a use of both.
+  void note_move(void* from, void* to, bool allowed) {
+    const auto found =
+        std::find_if(live_.begin(), live_.end(), [&](const Allocation& each) { return each.data == from; });
+    if (found == live_.end() || !allowed) {
+      problem_ = "a block was moved that is not there or had to stay";
+      return;
+    }
+    if (to >= from) problem_ = "a block was moved upwards";
+    const Allocation before = *found;
+    found->data = to;
+    for (const Allocation& place : {before, *found}) note_race(place, streams_.front());
+    for (const Allocation& place : {before, *found}) use(place, streams_.front());
   }
   void free_one(std::size_t index) {
     std::swap(live_[index], live_.back());

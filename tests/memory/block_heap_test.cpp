@@ -57,6 +57,31 @@ TEST(BlockHeap, SplitsAndMergesBack) {
   EXPECT_EQ(heap.largest_free(), kMiB * 2);
 }
 
+TEST(BlockHeap, ABlockSlidesIntoTheGapOnItsLeft) {
+  for (const bool first : {false, true}) {
+    for (const bool free_on_the_right : {false, true}) {
+      BlockHeap heap;
+      heap.add_segment(address(2), kMiB, PoolKind::small, kFirst);
+      std::vector<Block*> taken;
+      for (int i = 0; i < 4; ++i) {
+        taken.push_back(heap.find(kKiB * (i + 1), PoolKind::small, kFirst));
+        heap.take(*taken.back(), kKiB * (i + 1), kFirst);
+      }
+      Block* const low = taken[0];
+      heap.put(*taken[1]);
+      if (free_on_the_right) heap.put(*taken[3]);
+      if (first) heap.put(*low);
+      Block* const block = taken[2];
+      heap.slide(*block);
+      EXPECT_EQ(block->data, address(2) + (first ? 0 : 1024));
+      std::vector<Block*> left = {block};
+      if (!first) left.push_back(low);
+      if (!free_on_the_right) left.push_back(taken[3]);
+      EXPECT_EQ(fault(heap, left), "");
+    }
+  }
+}
+
 TEST(BlockHeap, LargePoolKeepsARemainderOfOneMiBAttached) {
   BlockHeap heap;
   heap.add_segment(address(32), kMiB * 20, PoolKind::large, kFirst);

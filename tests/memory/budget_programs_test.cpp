@@ -21,7 +21,7 @@ class BudgetPrograms : public testing::BudgetFixture {
 };
 
 TEST_F(BudgetPrograms, KeepEveryPromiseThroughSeveralBudgets) {
-  int shortages = 0;
+  int shortages = 0, compactions = 0;
   for (unsigned seed = 0; seed < 6; ++seed) {
     CachingAllocator allocator(driver_);
     AllocatorProgram program(allocator, *fake_, streams_, seed);
@@ -36,6 +36,7 @@ TEST_F(BudgetPrograms, KeepEveryPromiseThroughSeveralBudgets) {
       for (int step = 0; step < 400; ++step) {
         if (program.draw(100) == 0) allocator.empty_cache();
         program.step(kMiB * 6);
+        if (program.draw(3) == 0 && program.compact(kKiB * (1 + program.draw(9000))) > Bytes{}) ++compactions;
         ASSERT_EQ(program.fault(), "") << "seed " << seed << ", round " << round << ", step " << step;
         ASSERT_LE(fake_->reserved(), limit);
       }
@@ -51,6 +52,7 @@ TEST_F(BudgetPrograms, KeepEveryPromiseThroughSeveralBudgets) {
     EXPECT_EQ(program.fault(), "");
   }
   EXPECT_GT(shortages, 20);
+  EXPECT_GT(compactions, 50);
   EXPECT_EQ(fake_->noted, 0);
 }
 
@@ -60,7 +62,10 @@ TEST_F(BudgetPrograms, EverythingMergesBackIntoOneBlock) {
     const Bytes limit = kMiB * 30 + memory::kBlockUnit * 77;
     allocator.begin_budget(limit);
     AllocatorProgram program(allocator, *fake_, streams_, seed);
-    for (int step = 0; step < 500; ++step) program.step(kMiB * 6);
+    for (int step = 0; step < 500; ++step) {
+      program.step(kMiB * 6);
+      if (step % 10 == 0) program.compact(kMiB * 5);
+    }
     program.free_all();
     program.allocate(limit, compute_);
     EXPECT_EQ(program.fault(), "") << "seed " << seed;
@@ -113,6 +118,24 @@ TEST_F(BudgetPrograms, RoomIsWhereCheapestRoomSays) {
 TEST_F(BudgetPrograms, AFailureAtAnyDriverCallLosesNothing) {
   const Bytes limit = kMiB * 44;
   int device_errors = 0, refused = 0;
+  Bytes moved;
+  const auto compact_a_fragmented_arena = [&](AllocatorProgram& program) {
+    program.free_all();
+    try {
+      std::vector<void*> every_second;
+      for (int i = 0; i < 12; ++i) {
+        program.allocate(kMiB * 3 + memory::kBlockUnit * i, compute_);
+        program.use_on(program.live().back(), copies_);
+        if (i % 2 == 0) every_second.push_back(program.live().back().data);
+      }
+      for (void* address : every_second) program.free_at(address);
+    } catch (const DeviceError&) {
+      ++program.device_errors;
+    } catch (const OutOfMemory&) {
+      ++program.shortages;
+    }
+    for (int i = 0; i < 4; ++i) moved += program.compact(kMiB * (4 + i));
+  };
   const auto run = [&](CachingAllocator& allocator) {
     AllocatorProgram program(allocator, *fake_, streams_, 5);
     for (int step = 0; step < 30; ++step) program.step(kMiB * 3);
@@ -125,6 +148,7 @@ TEST_F(BudgetPrograms, AFailureAtAnyDriverCallLosesNothing) {
     }
     EXPECT_EQ(program.fault(), "");
     for (int step = 0; step < 150; ++step) program.step(kMiB * 3);
+    if (allocator.stats().limit > Bytes{}) compact_a_fragmented_arena(program);
     EXPECT_EQ(program.fault(), "");
     device_errors += program.device_errors;
     faults_->clear();
@@ -154,6 +178,7 @@ TEST_F(BudgetPrograms, AFailureAtAnyDriverCallLosesNothing) {
   const std::int64_t calls = faults_->calls() - first;
   ASSERT_GT(calls, 100);
   EXPECT_EQ(device_errors + refused, 0);
+  EXPECT_GT(moved, kMiB * 4);
   for (const Lasting lasting : {Lasting::once, Lasting::until_cleared}) {
     for (std::int64_t n = 1; n <= calls; ++n) {
       SCOPED_TRACE("call " + std::to_string(n) + (lasting == Lasting::once ? " once" : " and all later"));

@@ -168,6 +168,30 @@ TEST(Budget, ACleanCopyIsNotWrittenAgain) {
   EXPECT_GE(stats.bytes_in, kMiB * 6);
 }
 
+// Every second block is free, and none is large enough.
+TEST(Budget, FreeMemoryInSeveralPlacesIsMovedTogether) {
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    CheckedRuntime runtime{adversarial_backend(seed)};
+    MemoryBudget budget(options(kMiB * 20, EvictionMethods::swap, "lru"));
+    constexpr std::int64_t kElements = kMiB.count / 2;
+    std::vector<Tensor> kept, freed;
+    for (int i = 0; i < 8; ++i) (i % 2 == 0 ? freed : kept).push_back(add(arange(0, kElements, 1, DType::f32), i));
+    freed.clear();
+    const Tensor large = full({3 * kElements}, 7);
+    const MemoryBudgetStats stats = budget.stats();
+    EXPECT_EQ(stats.evictions, 0);
+    EXPECT_EQ(stats.bytes_out, Bytes{});
+    EXPECT_GE(stats.bytes_moved, kMiB * 2);
+    for (int i = 0; i < 4; ++i) {
+      const std::vector<float> values = kept[static_cast<std::size_t>(i)].to_vector<float>();
+      for (std::int64_t at = 0; at < kElements; at += 1001) {
+        ASSERT_EQ(values[static_cast<std::size_t>(at)], static_cast<float>(at + 2 * i + 1)) << i;
+      }
+    }
+    EXPECT_EQ(large.to_vector<float>()[5], 7);
+  }
+}
+
 TEST(Budget, WhatWasGivenUpIsThereAfterItsEnd) {
   CheckedRuntime runtime{sim_backend()};
   std::vector<Tensor> tensors;
