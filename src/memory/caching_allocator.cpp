@@ -172,6 +172,12 @@ void CachingAllocator::record_use(const Allocation& allocation, StreamId stream)
   if (stream != block.stream) uses_.record_use(block, stream);
 }
 
+void CachingAllocator::end_use(const Allocation& allocation, StreamId stream) noexcept {
+  if (allocation.block == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  uses_.end_use(block_of(allocation), stream);
+}
+
 void CachingAllocator::collect(Block* ready) noexcept {
   while (ready != nullptr) give_back(*std::exchange(ready, ready->next));
 }

@@ -72,6 +72,9 @@ class CachingAllocator final : public Allocator {
   Allocation allocate(Bytes size, StreamId stream) override;
   void deallocate(const Allocation& allocation) noexcept override;
   void record_use(const Allocation& allocation, StreamId stream) override;
+  // The block's own stream waits for an event after what `stream` has done with it so far: that use does not hold the
+  // block back any more. Without this a block is reused after all that the stream had to do when it was given back.
+  void end_use(const Allocation& allocation, StreamId stream) noexcept;
   void empty_cache() override;
   AllocatorStats stats() const override;
   void reset_peaks() override;

@@ -76,6 +76,18 @@ void StreamUses::order_owner_after(Block& block) {
   forget(block);
 }
 
+void StreamUses::end_use(Block& block, StreamId stream) noexcept {
+  for (StreamUse** link = &block.uses; *link != nullptr; link = &(*link)->next) {
+    StreamUse* const use = *link;
+    if (use->stream != stream) continue;
+    *link = use->next;
+    --block.pending;
+    free_events_.push_back(use->event);
+    uses_.put(use);
+    return;
+  }
+}
+
 bool StreamUses::retire(Block& block) noexcept {
   if (block.uses == nullptr) return true;
   StreamUse* use = std::exchange(block.uses, nullptr);

@@ -36,6 +36,8 @@ class StreamUses {
   // The block's own stream waits on the device for all that the streams which use it were given so far, and the uses
   // are forgotten. Throws: DeviceError, and then nothing is forgotten.
   void order_owner_after(Block& block);
+  // The block's own stream comes after what `stream` has done with it so far.
+  void end_use(Block& block, StreamId stream) noexcept;
   // The owner gave the block up. True: no other stream uses it. Otherwise a later poll returns it.
   bool retire(Block& block) noexcept;
   // The blocks whose uses have passed since the last call, linked by Block::next. Each block's own stream is ordered

@@ -131,6 +131,17 @@ bool Budget::copy_out(Storage& storage) {
   return start_copy_out(core_, storage, context_);
 }
 
+void Budget::give_back(Storage& storage) {
+  const Replica* const host = storage.find(cpu::device);
+  if (host != nullptr && host->pinned && host->event_device == context_.device) {
+    if (host->pending.value >= 0) context_.driver->wait_event(context_.compute, host->pending);
+    // Copies before it went the same way, and later ones read the host's replica.
+    allocator_.end_use(storage.find(context_.device)->allocation, context_.device_to_host);
+    storage.set_being_copied(false);
+  }
+  storage.remove(context_.device);
+}
+
 swap::SpillFile::Offset Budget::spill(Storage& storage) {
   if (file_ == nullptr) return swap::SpillFile::kNowhere;
   Replica& host = *storage.find(cpu::device);

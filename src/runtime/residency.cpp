@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/memory/caching_allocator.h"
 #include "src/runtime/budget.h"
 #include "src/runtime/copy_report.h"
 
@@ -17,6 +18,8 @@ void wait_for_copy(RuntimeCore& core, const Replica& replica) {
     context.driver->synchronize_event(replica.pending);
   } else {
     context.driver->wait_event(context.compute, replica.pending);
+    // Later copies on that stream are none of this block's.
+    if (core.budget() != nullptr) context.device_memory->end_use(replica.allocation, context.host_to_device);
   }
   context.give_back(replica.pending);
 }

@@ -151,10 +151,12 @@ void Engine::before_write(ferry::Storage& storage) {
   Value* const value = History::value_of(storage);
   if (replaying_ || value == nullptr) return;
   if (value->producer == nullptr) {
-    // What only the old contents give is computed now, and stays.
-    for (Value* absent : history_.absent_that_need(*value)) {
-      hold(*absent);
-      if (!has_bytes(*absent)) restore(*absent);
+    // What only the old contents give is computed now, and stays. Making room for one may drop others.
+    for (auto absent = history_.absent_that_need(*value); !absent.empty(); absent = history_.absent_that_need(*value)) {
+      for (Value* each : absent) {
+        hold(*each);
+        if (!has_bytes(*each)) restore(*each);
+      }
     }
   }
   if (records_) recorder_.rewrote(*value);
@@ -285,7 +287,7 @@ void Engine::give_back(Value& value) {
   if (value.storage == nullptr && !has_host_copy(value)) {
     value.own.reset();
   } else {
-    value.bytes()->remove(options_.device);
+    mechanism_.give_back(*value.bytes());
   }
 }
 

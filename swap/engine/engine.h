@@ -33,6 +33,9 @@ class Mechanism {
   // Starts a copy of the device's replica to a new one in pinned host memory, after all compute work so far. False:
   // there is no host memory for it; nothing has changed. Throws: DeviceError.
   virtual bool copy_out(ferry::Storage& storage) = 0;
+  // Gives the device's replica back; its memory is reused after the copy out that is under way, if any, and not after
+  // those that were started later. Throws: DeviceError, and then nothing has changed.
+  virtual void give_back(ferry::Storage& storage) = 0;
   // Moves the host's replica to a file, which returns where; kNowhere: there is no file, nothing has changed. Waits for
   // the copy that fills the replica. Throws: InvalidArgument, DeviceError.
   virtual SpillFile::Offset spill(ferry::Storage& storage) = 0;
