@@ -43,7 +43,8 @@ TensorIndex IterationRecorder::add(StorageIndex storage, OpIndex producer) {
 
 TensorIndex IterationRecorder::name_of(Value& value) {
   if (value.recorded == kNone) {
-    value.recorded = add_storage(value.size, false, value.stays);
+    // Copies of what lives in pageable memory stay: the host would have to stage them again.
+    value.recorded = add_storage(value.size, false, value.stays || !value.is_home);
     iteration_.events.push_back({Event::Kind::create, add(value.recorded, kNone)});
   }
   return latest_[static_cast<std::size_t>(value.recorded)];
