@@ -599,6 +599,13 @@ void Engine::replan() {
     return follower_.give_up();
   const auto spare = static_cast<std::int64_t>(static_cast<double>(options_.budget.count) * (1 - kReserve));
   if (unconstrained(recorded.iteration).peak.count <= spare) return follower_.give_up();
+  // Copies of what lives in pageable memory stay where that is possible: the host would have to stage them again,
+  // behind all prefetches.
+  const auto pin_copies = [&](bool pinned) {
+    for (const StorageIndex copy : recorded.copies)
+      recorded.iteration.storages[static_cast<std::size_t>(copy)].pinned = pinned;
+  };
+  pin_copies(true);
   if (!loaded_.empty()) {
     const std::string text = std::exchange(loaded_, {});
     try {
@@ -610,6 +617,10 @@ void Engine::replan() {
     }
   }
   PlanResult result = make_plan(recorded.iteration, planner);
+  if (!result.plan && !recorded.copies.empty()) {
+    pin_copies(false);
+    result = make_plan(recorded.iteration, planner);
+  }
   if (!result.plan) return follower_.give_up();
   ++stats_.plans;
   follower_.adopt(std::move(recorded.iteration), std::move(*result.plan), recorded.values);

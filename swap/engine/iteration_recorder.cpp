@@ -43,8 +43,8 @@ TensorIndex IterationRecorder::add(StorageIndex storage, OpIndex producer) {
 
 TensorIndex IterationRecorder::name_of(Value& value) {
   if (value.recorded == kNone) {
-    // Copies of what lives in pageable memory stay: the host would have to stage them again.
-    value.recorded = add_storage(value.size, false, value.stays || !value.is_home);
+    value.recorded = add_storage(value.size, false, value.stays);
+    if (!value.is_home) copies_.push_back(value.recorded);
     iteration_.events.push_back({Event::Kind::create, add(value.recorded, kNone)});
   }
   return latest_[static_cast<std::size_t>(value.recorded)];
@@ -52,6 +52,7 @@ TensorIndex IterationRecorder::name_of(Value& value) {
 
 void IterationRecorder::begin(std::span<Value* const> values, Bytes others) {
   iteration_ = {};
+  copies_.clear();
   latest_.clear();
   released_.clear();
   marked_.clear();
@@ -119,7 +120,7 @@ void IterationRecorder::mark_descendants(StorageIndex storage) {
 }
 
 IterationRecorder::Recorded IterationRecorder::end(std::span<Value* const> values) const {
-  Recorded result{iteration_, std::vector<Value*>(iteration_.storages.size())};
+  Recorded result{iteration_, std::vector<Value*>(iteration_.storages.size()), copies_};
   for (std::size_t s = 0; s < latest_.size(); ++s)
     if (!released_[s] && latest_[s] != kNone) result.iteration.kept.push_back(latest_[s]);
   for (Value* value : values) {

@@ -23,7 +23,8 @@ class IterationRecorder {
 
   struct Recorded {
     Iteration iteration;
-    std::vector<Value*> values;  // by storage; null: gone
+    std::vector<Value*> values;        // by storage; null: gone
+    std::vector<StorageIndex> copies;  // of what lives in pageable host memory
   };
   // What was recorded so far, with all that lives now kept at the end.
   Recorded end(std::span<Value* const> values) const;
@@ -36,6 +37,7 @@ class IterationRecorder {
   void mark_descendants(StorageIndex storage);
 
   Iteration iteration_;
+  std::vector<StorageIndex> copies_;
   std::vector<TensorIndex> latest_;            // by storage
   std::vector<bool> released_, marked_;        // by storage
   std::vector<std::vector<OpIndex>> readers_;  // by storage

@@ -92,6 +92,27 @@ TEST(Budget, PlansIterationsThatRepeat) {
   EXPECT_NE(budget.explain().find("budget"), std::string::npos);
 }
 
+TEST(Budget, ASavedPlanIsUsedAgain) {
+  const Reference reference = unlimited(6);
+  const Bytes size{reference.peak.count * 6 / 10};
+  std::string plan;
+  {
+    CheckedRuntime runtime{sim_backend()};
+    MemoryBudget budget(size);
+    EXPECT_EQ(budget.save_plan(), "");
+    train(6);
+    plan = budget.save_plan();
+    EXPECT_EQ(budget.stats().plans, 1);
+  }
+  CheckedRuntime runtime{sim_backend()};
+  MemoryBudget budget(size);
+  EXPECT_THROW(budget.load_plan("{}"), ParseError);
+  budget.load_plan(plan);
+  EXPECT_EQ(train(6), reference.bits);
+  EXPECT_EQ(budget.stats().plans, 0);
+  EXPECT_GE(budget.stats().planned_iterations, 3);
+}
+
 TEST(Budget, AllocatesNothingFromTheThirdIterationOn) {
   const Reference reference = unlimited(1);
   CheckedRuntime runtime{sim_backend()};
