@@ -610,6 +610,7 @@ void Engine::replan() {
     const std::string text = std::exchange(loaded_, {});
     try {
       Plan plan = plan_from_json(text, "the loaded plan", recorded.iteration);
+      last_ = recorded.iteration;
       if (plan.budget <= options_.budget)
         return follower_.adopt(std::move(recorded.iteration), std::move(plan), recorded.values);
     } catch (const ParseError&) {
@@ -622,6 +623,7 @@ void Engine::replan() {
     result = make_plan(recorded.iteration, planner);
   }
   if (!result.plan) return follower_.give_up();
+  last_ = recorded.iteration;  // with what was pinned: the plan's
   ++stats_.plans;
   follower_.adopt(std::move(recorded.iteration), std::move(*result.plan), recorded.values);
 }
