@@ -65,7 +65,6 @@ struct MemoryBudgetStats {
   std::int64_t tracked_storages = 0;  // now
   std::int64_t decisions = 0;         // made by the policy
   Nanoseconds decision_time{};        // host time of them
-  Bytes smallest{};  // budget below which the iteration cannot run: the planner's, or a lower bound before there is one
 };
 
 class [[nodiscard]] MemoryBudget {

@@ -46,8 +46,7 @@ MemoryBudgetStats MemoryBudget::stats() const {
           .plans = stats.plans,
           .tracked_storages = stats.tracked,
           .decisions = stats.decisions,
-          .decision_time = stats.decision_time,
-          .smallest = stats.smallest};
+          .decision_time = stats.decision_time};
 }
 
 }  // namespace ferry

@@ -102,6 +102,12 @@ void Engine::withdraw(Value& value) {
   if (is_short_) pool_.remove(value.index);
 }
 
+void Engine::stop_leaving(Value& value) noexcept {
+  if (!value.is_leaving) return;
+  std::erase(leaving_, &value);
+  value.is_leaving = false;
+}
+
 void Engine::hold(Value& value) {
   held_.push_back(&value);
   if (value.locks++ == 0) withdraw(value);
@@ -127,10 +133,7 @@ void Engine::use(ferry::Storage& storage) {
   Value& value = tracked(storage);
   hold(value);
   value.last_access = now_;
-  if (value.is_leaving) {  // the copy out goes on, the block is still there
-    std::erase(leaving_, &value);
-    value.is_leaving = false;
-  }
+  stop_leaving(value);  // the copy out goes on, the block is still there
   // What lives elsewhere is copied by the runtime, as without a budget.
   if (!is_resident(value) && (value.is_home || !has_bytes(value))) restore(value);
 }
@@ -218,10 +221,7 @@ void Engine::restore(Value& wanted) {
       for (; top.next < operands.size() && missing == nullptr; ++top.next) {
         Value* const value = operands[top.next].value.get();
         if (value == nullptr) continue;
-        if (value->is_leaving) {
-          std::erase(leaving_, value);
-          value->is_leaving = false;
-        }
+        stop_leaving(*value);
         if (is_resident(*value)) continue;
         if (has_host_copy(*value)) {
           bring_in(*value);
@@ -294,8 +294,7 @@ void Engine::give_back(Value& value) {
 void Engine::drop(Value& value) {
   const bool is_needless = value.storage == nullptr && value.consumers.empty();
   if (value.locks > 0 || value.bytes() == nullptr || (value.producer == nullptr && !is_needless)) return;
-  if (value.is_leaving) std::erase(leaving_, &value);
-  value.is_leaving = false;
+  stop_leaving(value);
   withdraw(value);
   if (!has_bytes(value)) return;
   ferry::Storage& bytes = *value.bytes();
@@ -356,8 +355,7 @@ void Engine::leave(Value& value) {
 
 void Engine::bring_in(Value& value) {
   if (is_resident(value)) {
-    if (value.is_leaving) std::erase(leaving_, &value);
-    value.is_leaving = false;
+    stop_leaving(value);
     offer(value);
     return;
   }
@@ -530,8 +528,7 @@ void Engine::released(Value& value, ferry::Storage& dying) noexcept {
   const Frame frame(*this);
   history_.bury_later(dying.take_watch());
   withdraw(value);
-  if (value.is_leaving) std::erase(leaving_, &value);
-  value.is_leaving = false;
+  stop_leaving(value);
   value.storage = nullptr;
   if (records_) recorder_.released(value);
   if (value.consumers.empty() || finished_) return;

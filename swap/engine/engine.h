@@ -77,7 +77,6 @@ struct EngineStats {
   Bytes bytes_out{}, bytes_in{}, bytes_moved{};
   std::int64_t iterations = 0, planned_iterations = 0, plans = 0;
   std::int64_t tracked = 0;
-  Bytes smallest{};
 };
 
 class Engine {
@@ -156,6 +155,8 @@ class Engine {
   struct Replay;
 
   Value& tracked(ferry::Storage& storage);
+  // Its device memory is not to be given back any more.
+  void stop_leaving(Value& value) noexcept;
   void hold(Value& value);
   void unlock(Value& value);
   void offer(Value& value);
