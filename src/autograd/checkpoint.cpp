@@ -35,17 +35,6 @@ void check_unchanged(const ops::SavedTensor& saved) {
               saved.tensor.name(), describe(saved.tensor), saved.version, now);
 }
 
-class CurrentCore {
- public:
-  explicit CurrentCore(std::shared_ptr<RuntimeCore> core) : previous_(exchange_current_core(std::move(core))) {}
-  ~CurrentCore() { exchange_current_core(std::move(previous_)); }
-  CurrentCore(const CurrentCore&) = delete;
-  CurrentCore& operator=(const CurrentCore&) = delete;
-
- private:
-  std::shared_ptr<RuntimeCore> previous_;
-};
-
 // What the region finds around it.
 class Surroundings {
  public:

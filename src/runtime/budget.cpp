@@ -72,17 +72,6 @@ swap::EngineOptions engine_options(const MemoryBudgetOptions& options, const Dri
           .plans = options.plans};
 }
 
-class CurrentCore {
- public:
-  explicit CurrentCore(RuntimeCore& core) : previous_(exchange_current_core(core.shared_from_this())) {}
-  ~CurrentCore() { exchange_current_core(std::move(previous_)); }
-  CurrentCore(const CurrentCore&) = delete;
-  CurrentCore& operator=(const CurrentCore&) = delete;
-
- private:
-  std::shared_ptr<RuntimeCore> previous_;
-};
-
 }  // namespace
 
 Budget::Budget(RuntimeCore& core, const MemoryBudgetOptions& options)
@@ -204,7 +193,7 @@ Tensor Budget::view_of(const swap::Operand& operand, Storage* storage) const {
 
 std::vector<std::shared_ptr<Storage>> Budget::run_again(const swap::Producer& producer,
                                                         std::span<Storage* const> inputs) {
-  const CurrentCore current(core_);
+  const CurrentCore current(core_.shared_from_this());
   const NoGrad no_grad;
   const PhaseScope phase(trace::Phase::recompute);
   const RestoredAutocast types_as_given(nullptr);

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "src/tensor/tensor_impl.h"
-#include "swap/engine/engine.h"
+#include "swap/engine/iteration_recorder.h"
+#include "swap/engine/restorer.h"
 
 namespace ferry::swap {
 namespace {
@@ -43,10 +44,10 @@ void PlanFollower::begin_iteration() {
   next_op_ = 0;
 }
 
-bool PlanFollower::end_iteration(Engine& engine) {
+bool PlanFollower::end_iteration() {
   if (!active_) return false;
   if (next_op_ != static_cast<OpIndex>(iteration_.ops.size())) return active_ = false;
-  take_steps(engine, next_op_);
+  take_steps(next_op_);
   return true;
 }
 
@@ -85,16 +86,16 @@ bool PlanFollower::fits(const ops::OpSchema& schema, ops::TensorPointers inputs)
   return true;
 }
 
-void PlanFollower::before(Engine& engine, const ops::OpSchema& schema, ops::TensorPointers inputs) {
+void PlanFollower::before(const ops::OpSchema& schema, ops::TensorPointers inputs) {
   if (!active_) return;
   if (!fits(schema, inputs)) {
     active_ = false;
     return;
   }
-  take_steps(engine, next_op_);
+  take_steps(next_op_);
 }
 
-void PlanFollower::take_steps(Engine& engine, OpIndex until) {
+void PlanFollower::take_steps(OpIndex until) {
   const Program& program = plan_->program;
   while (position_ < program.size()) {
     const Step step = program[position_];
@@ -103,28 +104,27 @@ void PlanFollower::take_steps(Engine& engine, OpIndex until) {
       return;
     }
     ++position_;
-    take(engine, step);
+    take(step);
   }
 }
 
-void PlanFollower::take(Engine& engine, const Step& step) {
+void PlanFollower::take(const Step& step) {
   if (step.kind == Step::Kind::create) return;
   if (step.kind == Step::Kind::run) {
-    if (const std::shared_ptr<Producer> producer = producers_[index(step.index)].lock()) engine.rerun(producer);
+    if (const std::shared_ptr<Producer> producer = producers_[index(step.index)].lock()) restorer_.rerun(producer);
     return;
   }
   Value* const value = values_[index(step.index)];
   if (value == nullptr || value->locks > 0) return;
   switch (step.kind) {
     case Step::Kind::drop:
-      return engine.drop(*value);
+      return room_.drop(*value);
     case Step::Kind::copy_out:
-      if (engine.is_resident(*value)) engine.copy_out(*value);
-      return;
+      return room_.copy_out_early(*value);
     case Step::Kind::leave:
-      return engine.leave(*value);
+      return room_.leave(*value);
     default:
-      return engine.prefetch(*value);
+      return restorer_.prefetch(*value);
   }
 }
 

@@ -14,10 +14,13 @@
 
 namespace ferry::swap {
 
-class Engine;
+class Restorer;
+class Room;
 
 class PlanFollower {
  public:
+  PlanFollower(Room& room, Restorer& restorer) : room_(room), restorer_(restorer) {}
+
   // From the next iteration on. `values` by storage of the iteration: those that live on.
   void adopt(Iteration iteration, Plan plan, std::span<Value* const> values);
   void give_up();
@@ -29,9 +32,9 @@ class PlanFollower {
 
   void begin_iteration();
   // Whether the iteration that ends now was the plan's to the last call. Does what the plan has after it.
-  bool end_iteration(Engine& engine);
+  bool end_iteration();
   // The call comes next: does what the plan has before it.
-  void before(Engine& engine, const ops::OpSchema& schema, ops::TensorPointers inputs);
+  void before(const ops::OpSchema& schema, ops::TensorPointers inputs);
   void ran(const CallNote& note, const std::shared_ptr<Producer>& producer);
   void forget(Value& value) noexcept;
 
@@ -41,9 +44,11 @@ class PlanFollower {
   // It was made in the iteration before and has not been met in this one: the state of a loop, which the plan knows
   // twice, as what was there before and as what is made.
   bool is_carried_over(const Value& value) const;
-  void take_steps(Engine& engine, OpIndex until);
-  void take(Engine& engine, const Step& step);
+  void take_steps(OpIndex until);
+  void take(const Step& step);
 
+  Room& room_;
+  Restorer& restorer_;
   Iteration iteration_;
   std::optional<Plan> plan_;
   bool active_ = false;

@@ -1,0 +1,48 @@
+// What the engine asks of the device, its allocator and the dispatcher. All work goes in the order of the device's
+// compute stream, except copies.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "swap/engine/value.h"
+
+namespace ferry::swap {
+
+class Mechanism {
+ public:
+  virtual ~Mechanism() = default;
+  // Starts a copy of the device's replica to a new one in pinned host memory, after all compute work so far. False:
+  // there is no host memory for it; nothing has changed. Throws: DeviceError.
+  virtual bool copy_out(ferry::Storage& storage) = 0;
+  // Gives the device's replica back; its memory is reused after the copy out that is under way, if any, and not after
+  // those that were started later. Throws: DeviceError, and then nothing has changed.
+  virtual void give_back(ferry::Storage& storage) = 0;
+  // Moves the host's replica to a file, which returns where; kNowhere: there is no file, nothing has changed. Waits for
+  // the copy that fills the replica. Throws: InvalidArgument, DeviceError.
+  virtual SpillFile::Offset spill(ferry::Storage& storage) = 0;
+  // Makes a host replica of what is there. Throws: OutOfMemory, InvalidArgument.
+  virtual void unspill(ferry::Storage& storage, SpillFile::Offset from) = 0;
+  virtual void discard(SpillFile::Offset from, Bytes size) noexcept = 0;
+  // Starts a copy of the host's replica to a new one on the device, which compute work after it waits for.
+  // Throws: OutOfMemory, DeviceError.
+  virtual void bring_in(ferry::Storage& storage) = 0;
+  // Runs the call on these inputs (null: only shape and type are read). Results are new storages, null where the call
+  // has none. Throws: what the call throws.
+  virtual std::vector<std::shared_ptr<ferry::Storage>> run_again(const Producer& producer,
+                                                                 std::span<ferry::Storage* const> inputs) = 0;
+  // As CachingAllocator::cheapest_room.
+  virtual std::optional<std::vector<void*>> cheapest_room(Bytes size,
+                                                          const std::function<double(void*)>& cost) const = 0;
+  // As CachingAllocator::compact. owner(address): whose bytes lie there and may move, null for those that stay. The
+  // storage's replica on the device has the new address after it.
+  virtual std::optional<Bytes> compact(Bytes size, const std::function<ferry::Storage*(void*)>& owner) = 0;
+  // Memory of the budget that no block takes, and that blocks take.
+  virtual Bytes free_bytes() const = 0;
+  virtual Bytes allocated() const = 0;
+};
+
+}  // namespace ferry::swap

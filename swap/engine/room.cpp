@@ -1,0 +1,252 @@
+#include "swap/engine/room.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+namespace ferry::swap {
+
+Room::Room(EngineState& state, Mechanism& mechanism, History& history, Transfers& transfers)
+    : state_(state),
+      mechanism_(mechanism),
+      history_(history),
+      transfers_(transfers),
+      policy_(make_policy(state.options.policy)),
+      pool_(*policy_, state.options.victims) {
+  if (state.options.threshold.count > 0) begin_shortage();
+}
+
+void Room::begin_shortage() {
+  was_short_ = true;
+  if (is_short_) return;
+  is_short_ = true;
+  history_.keep_neighborhood();
+  for (Value* value : history_.values())
+    if (value != nullptr) offer(*value);
+}
+
+bool Room::may_leave(const Value& value) const {
+  if (value.locks > 0 || value.stays || value.is_leaving || state_.finished || !transfers_.is_resident(value))
+    return false;
+  if (transfers_.has_host_copy(value)) return true;
+  if (state_.options.methods != Methods::swap && value.producer != nullptr) return true;
+  return state_.options.methods != Methods::recompute && state_.options.link.exists();
+}
+
+Evictable Room::evictable(const Value& value) const {
+  const Link& link = state_.options.link;
+  const Nanoseconds out = transfers_.has_host_copy(value) ? Nanoseconds{} : link.out_time(value.size);
+  return {.storage = value.index,
+          .size = value.size,
+          .last_access = value.last_access,
+          .recomputable = value.producer != nullptr,
+          .swap_time = link.exists() ? out + link.in_time(value.size) : Nanoseconds{}};
+}
+
+Situation Room::situation() const {
+  return {.now = state_.now,
+          .methods = state_.options.methods,
+          .neighborhood = history_.neighborhood(),
+          .link_wait = transfers_.link_wait()};
+}
+
+void Room::offer_if_it_may_leave(Value& value) {
+  if (may_leave(value) && !pool_.contains(value.index)) pool_.add(evictable(value), situation());
+}
+
+void Room::take_from_leaving(Value& value) noexcept {
+  std::erase(leaving_, &value);
+  value.is_leaving = false;
+}
+
+void Room::forget_leaving() noexcept {
+  for (Value* value : leaving_) value->is_leaving = false;
+  leaving_.clear();
+}
+
+bool Room::copy_out(Value& value) {
+  if (transfers_.copy_out(value)) return true;
+  refusal_ = "There is no more host memory for swapped tensors";
+  return false;
+}
+
+void Room::leave(Value& value) {
+  if (!may_leave(value) || !copy_out(value)) return;
+  withdraw(value);
+  value.is_leaving = true;
+  leaving_.push_back(&value);
+  ++state_.stats.evictions;
+}
+
+void Room::drop(Value& value) {
+  const bool is_needless = value.storage == nullptr && value.consumers.empty();
+  if (value.locks > 0 || value.bytes() == nullptr || (value.producer == nullptr && !is_needless)) return;
+  stop_leaving(value);
+  withdraw(value);
+  if (!has_bytes(value)) return;
+  ferry::Storage& bytes = *value.bytes();
+  bytes.remove(state_.options.device);
+  if (value.is_home) {
+    bytes.remove(cpu::device);
+    transfers_.discard_file(value);
+  }
+  if (has_bytes(value)) return;
+  if (value.storage == nullptr) value.own.reset();
+  ++state_.stats.evictions;
+  history_.mark_evicted(value);
+}
+
+void Room::drop_intermediate() {
+  free_unneeded();
+  for (Value* value : history_.values())
+    if (value != nullptr && value->storage == nullptr && value->own != nullptr && value->producer != nullptr)
+      drop(*value);
+}
+
+bool Room::give_back_leaving(Bytes missing) {
+  if (leaving_.empty()) return false;
+  Bytes given{};
+  std::size_t count = 0;
+  while (count < leaving_.size() && given < missing) {
+    Value& value = *leaving_[count++];
+    value.is_leaving = false;
+    given += value.size;
+    transfers_.give_back(value);
+  }
+  leaving_.erase(leaving_.begin(), leaving_.begin() + static_cast<std::ptrdiff_t>(count));
+  return true;
+}
+
+// Bytes without a storage that nothing absent needs: what was computed from them cannot be computed again after this.
+bool Room::free_unneeded() {
+  bool freed = false;
+  // Dead values leave the list when they are buried; a cut may kill others than its own.
+  history_.bury();
+  for (std::size_t i = 0; i < history_.unrepeatable().size();) {
+    Value& value = *history_.unrepeatable()[i];
+    if (value.own == nullptr || value.locks > 0 || !history_.absent_that_need(value).empty()) {
+      ++i;
+      continue;
+    }
+    withdraw(value);
+    history_.cut(value);  // the value itself waits to be buried
+    value.own.reset();
+    freed = true;
+    history_.bury();
+  }
+  return freed;
+}
+
+bool Room::evict(Value& value) {
+  withdraw(value);
+  const Methods methods = state_.options.methods;
+  const bool may_recompute = methods != Methods::swap && value.producer != nullptr;
+  const bool may_swap =
+      transfers_.has_host_copy(value) || (methods != Methods::recompute && state_.options.link.exists());
+  bool swaps = may_swap;
+  if (may_swap && may_recompute) {
+    const Situation at = situation();
+    const Nanoseconds recompute =
+        history_.neighborhood().own_cost(value.index) + history_.neighborhood().neighbors_cost(value.index);
+    swaps = swap_cost(evictable(value), at) < recompute;
+  }
+  if (swaps && copy_out(value)) {
+    ++state_.stats.evictions;
+    transfers_.give_back(value);
+    return true;
+  }
+  if (!may_recompute) return false;
+  drop(value);
+  return true;
+}
+
+bool Room::choose_and_evict() {
+  for (;;) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::optional<Evictable> victim = pool_.choose(situation());
+    state_.stats.decision_time += std::chrono::steady_clock::now() - begin;
+    if (!victim) return false;
+    ++state_.stats.decisions;
+    // One that cannot go is not asked again until it is used.
+    if (evict(*history_.at(victim->storage))) return true;
+  }
+}
+
+void Room::keep_threshold() {
+  const Bytes threshold = state_.options.threshold;
+  while (threshold.count > 0 && mechanism_.allocated() > threshold && choose_and_evict()) {
+  }
+}
+
+Room::Residents Room::residents() const {
+  Residents result;
+  for (Value* value : history_.values()) {
+    if (value == nullptr || !transfers_.is_resident(*value)) continue;
+    result.emplace(value->bytes()->find(state_.options.device)->allocation.data, value);
+  }
+  return result;
+}
+
+// Moves what no call uses, so that `size` bytes fit in one place. What is still being copied in stays: the compute
+// stream would wait for it.
+bool Room::compact(Bytes size, const Residents& residents) {
+  const auto owner = [&](void* address) -> ferry::Storage* {
+    const auto resident = residents.find(address);
+    if (resident == residents.end() || resident->second->locks > 0) return nullptr;
+    ferry::Storage* const bytes = resident->second->bytes();
+    return bytes->find(state_.options.device)->pending.value < 0 ? bytes : nullptr;
+  };
+  const std::optional<Bytes> moved = mechanism_.compact(size, owner);
+  state_.stats.bytes_moved += moved.value_or(Bytes{});
+  return moved.has_value();
+}
+
+// Evicts neighbours, so that `size` bytes fit in one place.
+bool Room::make_contiguous(Bytes size, const Residents& residents) {
+  const Situation at = situation();
+  const auto cost = [&](const void* address) {
+    const auto owner = residents.find(address);
+    if (owner == residents.end()) return std::numeric_limits<double>::infinity();
+    const Value& value = *owner->second;
+    if (value.is_leaving && value.locks == 0) return 0.0;
+    if (!pool_.contains(value.index)) return std::numeric_limits<double>::infinity();
+    const double score = policy_->score(evictable(value), at);
+    return std::max(score, 0.0) * static_cast<double>(value.size.count) + 1e-9 * static_cast<double>(value.size.count);
+  };
+  const auto addresses = mechanism_.cheapest_room(size, cost);
+  if (!addresses) return false;
+  for (const void* address : *addresses) {
+    Value& value = *residents.at(address);
+    if (value.is_leaving) {
+      take_from_leaving(value);
+      transfers_.give_back(value);
+    } else {
+      ++state_.stats.decisions;
+      if (!evict(value)) return false;
+    }
+  }
+  return true;
+}
+
+bool Room::make_room(Bytes missing) {
+  if (making_room_ || state_.finished) return false;
+  struct Flag {
+    bool& flag;
+    explicit Flag(bool& f) : flag(f) { flag = true; }
+    ~Flag() { flag = false; }
+  } const flag(making_room_);
+  refusal_.clear();
+  begin_shortage();
+  if (give_back_leaving(missing)) return true;
+  if (!only_leaving_ && free_unneeded()) return true;
+  if (mechanism_.free_bytes() >= missing) {
+    const Residents there = residents();
+    if (compact(missing, there)) return true;
+    if (!only_leaving_ && make_contiguous(missing, there)) return true;
+  }
+  if (only_leaving_) return false;
+  return choose_and_evict();
+}
+
+}  // namespace ferry::swap

@@ -1,0 +1,112 @@
+// Who leaves the device: the values that may, the policy's choice among them, and the ways to make room for an
+// allocation. What is locked stays. Not thread-safe.
+//
+// A value that is *leaving* has its host copy under way and keeps its device memory until something needs that.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "swap/engine/engine_state.h"
+#include "swap/engine/history.h"
+#include "swap/engine/mechanism.h"
+#include "swap/engine/transfers.h"
+#include "swap/victim_pool.h"
+
+namespace ferry::swap {
+
+class Room {
+ public:
+  // Throws: InvalidArgument for an unknown policy.
+  Room(EngineState& state, Mechanism& mechanism, History& history, Transfers& transfers);
+
+  // A locked value stays where it is; locks are counted.
+  void lock(Value& value) {
+    if (value.locks++ == 0) withdraw(value);
+  }
+  void unlock(Value& value) {
+    if (--value.locks == 0) offer(value);
+  }
+  // A candidate from now on, if it may leave; and not any more.
+  void offer(Value& value) {
+    if (is_short_) offer_if_it_may_leave(value);
+  }
+  void withdraw(Value& value) {
+    if (is_short_) pool_.remove(value.index);
+  }
+  // Its device memory is not to be given back any more; the copy out goes on.
+  void stop_leaving(Value& value) noexcept {
+    if (value.is_leaving) take_from_leaving(value);
+  }
+
+  // Gives back at least some memory. False: nothing can leave. Throws: InvalidArgument (the file), DeviceError.
+  bool make_room(Bytes missing);
+  // Why it found nothing, beyond that nothing was left; empty if there is no more to say.
+  const std::string& refusal() const { return refusal_; }
+  // Evicts down to options.threshold, if there is one.
+  void keep_threshold();
+  // Whether memory was short since this was asked last.
+  bool take_was_short() { return std::exchange(was_short_, false); }
+  // While one lives, nothing leaves for an allocation but what is leaving anyway.
+  class [[nodiscard]] OnlyLeaving {
+   public:
+    explicit OnlyLeaving(Room& room) : room_(room), outer_(std::exchange(room.only_leaving_, true)) {}
+    ~OnlyLeaving() { room_.only_leaving_ = outer_; }
+    OnlyLeaving(const OnlyLeaving&) = delete;
+    OnlyLeaving& operator=(const OnlyLeaving&) = delete;
+
+   private:
+    Room& room_;
+    bool outer_;
+  };
+
+  // Starts the copy out of a resident value that stays for now.
+  void copy_out_early(Value& value) {
+    if (transfers_.is_resident(value)) copy_out(value);
+  }
+  // Starts the copy out if none is there; device memory goes when something needs it. Nothing if it may not leave.
+  void leave(Value& value);
+  // Without a copy. Nothing if it is locked or only a copy gives it back.
+  void drop(Value& value);
+  // Results that an iteration computed again, or kept only so that others can be: of no use to the next.
+  void drop_intermediate();
+  // Nothing is leaving any more.
+  void forget_leaving() noexcept;
+
+ private:
+  // By address on the device.
+  using Residents = std::unordered_map<const void*, Value*>;
+
+  // From now on it matters who leaves.
+  void begin_shortage();
+  void offer_if_it_may_leave(Value& value);
+  bool may_leave(const Value& value) const;
+  void take_from_leaving(Value& value) noexcept;
+  Evictable evictable(const Value& value) const;
+  Situation situation() const;
+  bool copy_out(Value& value);
+  bool evict(Value& value);
+  bool choose_and_evict();
+  bool give_back_leaving(Bytes missing);
+  bool free_unneeded();
+  Residents residents() const;
+  bool compact(Bytes size, const Residents& residents);
+  bool make_contiguous(Bytes size, const Residents& residents);
+
+  EngineState& state_;
+  Mechanism& mechanism_;
+  History& history_;
+  Transfers& transfers_;
+  std::unique_ptr<Policy> policy_;
+  VictimPool pool_;
+  std::vector<Value*> leaving_;  // oldest first
+  bool making_room_ = false;
+  bool only_leaving_ = false;
+  bool is_short_ = false;   // memory was short at least once: candidates and their neighbourhood are kept
+  bool was_short_ = false;  // since take_was_short
+  std::string refusal_;
+};
+
+}  // namespace ferry::swap
