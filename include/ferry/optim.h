@@ -42,7 +42,8 @@ struct ParameterGroup {
 };
 
 // A step that failed after it had begun to write: the parameters that it names have their new values, the others their
-// old ones. Retrying the step would apply the former twice.
+// old ones. Retrying the step would apply the former twice. It may name all of them: then only what follows the update
+// failed, such as bringing offloaded parameters back or, under a memory budget, the end of the iteration.
 class PartialUpdate : public Error {
  public:
   PartialUpdate(std::string message, std::vector<std::string> updated)

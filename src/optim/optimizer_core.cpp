@@ -86,17 +86,30 @@ void OptimizerCore::step(std::source_location where) {
   const RestoredAutocast own_types(nullptr);
   if (slots_.empty()) return;
   auto& core = static_cast<RuntimeCore&>(*slots_.front().parameter.impl()->storage->owner());
-  update(where, core);
-  if (Budget* budget = core.budget()) budget->engine().next_iteration();
+  std::vector<Batch> batches;
+  try {
+    update(batches, where, core);
+    if (Budget* budget = core.budget()) budget->engine().next_iteration();
+  } catch (const Error& error) {
+    if (std::ranges::none_of(batches, &Batch::is_done)) throw;
+    throw partial_update(batches, error);
+  }
 }
 
-// Everything is where the update needs it before the first parameter is written, and stays there.
-void OptimizerCore::update(std::source_location where, RuntimeCore& core) {
+void OptimizerCore::update(std::vector<Batch>& batches, std::source_location where, RuntimeCore& core) {
   const ResidencyScope scope(core);
-  std::vector<Batch> batches;
   for (Slot& slot : slots_) {
     if (slot.parameter.has_grad()) add(batches, slot, where);
   }
+  secure(batches, where, core);
+  for (const Batch& batch : batches) apply(batch, where);
+  for (const Batch& batch : batches) {
+    for (const Slot* slot : batch.slots) send_home(slot->parameter, where);
+  }
+}
+
+// Everything is where the update needs it before the first parameter is written, and stays there.
+void OptimizerCore::secure(const std::vector<Batch>& batches, std::source_location where, RuntimeCore& core) {
   for (const Batch& batch : batches) {
     for (const ops::OptimizerGroup& group : batch.groups) {
       for (const Tensor& tensor : group.states) bring_to(tensor, batch.device, where);
@@ -107,17 +120,6 @@ void OptimizerCore::update(std::source_location where, RuntimeCore& core) {
   }
   if (Budget* budget = core.budget()) {
     for (const Batch& batch : batches) secure_writes(budget->engine(), batch);
-  }
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    try {
-      apply(batches[i], where);
-    } catch (const Error& error) {
-      if (i == 0) throw;
-      throw partial_update({batches.data(), i}, error);
-    }
-  }
-  for (const Batch& batch : batches) {
-    for (const Slot* slot : batch.slots) send_home(slot->parameter, where);
   }
 }
 
@@ -133,15 +135,20 @@ void OptimizerCore::secure_writes(swap::Engine& engine, const Batch& batch) {
   }
 }
 
-PartialUpdate OptimizerCore::partial_update(std::span<const Batch> done, const Error& error) {
+PartialUpdate OptimizerCore::partial_update(const std::vector<Batch>& batches, const Error& error) {
   std::vector<std::string> names;
-  for (const Batch& batch : done) {
+  std::size_t count = 0;
+  for (const Batch& batch : batches) {
+    count += batch.slots.size();
+    if (!batch.is_done()) continue;
     for (const Slot* slot : batch.slots) names.push_back(slot->parameter.name());
   }
   std::string list;
   for (std::size_t i = 0; i < names.size() && i < kNamed; ++i) list += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kNamed) list += fmt::format(" and {} more", names.size() - kNamed);
-  return {fmt::format("the step is partial: {} ({}) were updated before this: {}", names.size(), list, error.what()),
+  const std::string_view what =
+      names.size() == count ? "the step is done, but not what follows it" : "the step is partial";
+  return {fmt::format("{}: {} ({}) were updated before this: {}", what, names.size(), list, error.what()),
           std::move(names)};
 }
 
@@ -199,11 +206,22 @@ void OptimizerCore::apply(const Batch& batch, std::source_location where) {
   attributes.every_row = rule.row_sparse == RowSparseUpdate::strict;
   // A velocity starts as zeros of the whole table: a row that is named later has had a first step.
   attributes.first_step = batch.steps == 0 && (!batch.sparse || attributes.every_row);
-  ops::optimizer_step(batch.sparse ? *rule.rows : *rule.dense, batch.groups, attributes, where);
-  for (Slot* slot : batch.slots) {
-    ++slot->steps;
-    slot->version = slot->parameter.impl()->storage->version();
+  const Storage& written = *batch.slots.front()->parameter.impl()->storage;
+  const std::uint32_t before = written.version();
+  const auto count_step = [&] {
+    for (Slot* slot : batch.slots) {
+      ++slot->steps;
+      slot->version = slot->parameter.impl()->storage->version();
+    }
+  };
+  try {
+    ops::optimizer_step(batch.sparse ? *rule.rows : *rule.dense, batch.groups, attributes, where);
+  } catch (...) {
+    // What fails after the launch has written all the same.
+    if (written.version() != before) count_step();
+    throw;
   }
+  count_step();
 }
 
 std::vector<Tensor> OptimizerCore::parameters() const {

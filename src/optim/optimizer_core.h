@@ -69,14 +69,19 @@ class OptimizerCore {
     bool sparse;
     std::vector<Slot*> slots{};
     std::vector<ops::OptimizerGroup> groups{};
+
+    // Empty while its first slot is made ready.
+    bool is_done() const { return !slots.empty() && slots.front()->steps != steps; }
   };
 
-  void update(std::source_location where, RuntimeCore& core);
+  // `batches`: what there is to do, as soon as it is known.
+  void update(std::vector<Batch>& batches, std::source_location where, RuntimeCore& core);
+  static void secure(const std::vector<Batch>& batches, std::source_location where, RuntimeCore& core);
   void add(std::vector<Batch>& batches, Slot& slot, std::source_location where);
   ops::OptimizerGroup prepared(Slot& slot, std::source_location where);
   static void secure_writes(swap::Engine& engine, const Batch& batch);
   void apply(const Batch& batch, std::source_location where);
-  static PartialUpdate partial_update(std::span<const Batch> done, const Error& error);
+  static PartialUpdate partial_update(const std::vector<Batch>& batches, const Error& error);
   bool has_master(const Slot& slot) const;
   // Where in `slot` the state called `name` is; null for none.
   Tensor* find_state(Slot& slot, std::string_view name) const;

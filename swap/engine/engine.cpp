@@ -147,8 +147,17 @@ void Engine::forget(Value& value) noexcept {
 
 void Engine::next_iteration() {
   const Frame frame(*this);
-  planning_.end_iteration(history_.values());
-  room_.drop_intermediate();
+  try {
+    planning_.end_iteration(history_.values());
+    room_.end_iteration();
+  } catch (...) {
+    begin_iteration();
+    throw;
+  }
+  begin_iteration();
+}
+
+void Engine::begin_iteration() {
   Bytes tracked{};
   for (const Value* value : history_.values())
     if (value != nullptr && value->storage != nullptr && transfers_.is_resident(*value)) tracked += value->size;

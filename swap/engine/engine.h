@@ -65,6 +65,8 @@ class Engine {
   // Gives back at least some memory. False: nothing can leave.
   bool make_room(Bytes missing);
   void released(Value& value, ferry::Storage& dying) noexcept;
+  // The iteration ends, and the next begins also when this throws: what a plan has after the last call may fail, and
+  // what queued work raised comes here too.
   void next_iteration();
   EngineStats stats() const;
   std::string explain() const;
@@ -87,6 +89,7 @@ class Engine {
  private:
   Value& tracked(ferry::Storage& storage);
   void hold(Value& value);
+  void begin_iteration();
 
   EngineState state_;
   mutable std::recursive_mutex mutex_;

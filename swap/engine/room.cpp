@@ -56,7 +56,11 @@ void Room::offer_if_it_may_leave(Value& value) {
 }
 
 void Room::take_from_leaving(Value& value) noexcept {
-  std::erase(leaving_, &value);
+  if (leaving_.front() == &value) {
+    leaving_.pop_front();
+  } else {
+    std::erase(leaving_, &value);
+  }
   value.is_leaving = false;
 }
 
@@ -97,24 +101,29 @@ void Room::drop(Value& value) {
   history_.mark_evicted(value);
 }
 
-void Room::drop_intermediate() {
+void Room::end_iteration() {
   free_unneeded();
   for (Value* value : history_.values())
     if (value != nullptr && value->storage == nullptr && value->own != nullptr && value->producer != nullptr)
       drop(*value);
+  if (std::exchange(some_refused_, false)) {
+    for (Value* value : history_.values())
+      if (value != nullptr) offer(*value);
+  }
+}
+
+// What cannot be given back is leaving still.
+void Room::finish_leaving(Value& value) {
+  transfers_.give_back(value);
+  take_from_leaving(value);
 }
 
 bool Room::give_back_leaving(Bytes missing) {
   if (leaving_.empty()) return false;
-  Bytes given{};
-  std::size_t count = 0;
-  while (count < leaving_.size() && given < missing) {
-    Value& value = *leaving_[count++];
-    value.is_leaving = false;
-    given += value.size;
-    transfers_.give_back(value);
+  for (Bytes given{}; !leaving_.empty() && given < missing;) {
+    given += leaving_.front()->size;
+    finish_leaving(*leaving_.front());
   }
-  leaving_.erase(leaving_.begin(), leaving_.begin() + static_cast<std::ptrdiff_t>(count));
   return true;
 }
 
@@ -140,6 +149,18 @@ bool Room::free_unneeded() {
 
 bool Room::evict(Value& value) {
   withdraw(value);
+  try {
+    if (evict_withdrawn(value)) return true;
+  } catch (...) {
+    offer(value);
+    throw;
+  }
+  // It is not asked again until it is used, or the iteration ends.
+  some_refused_ = true;
+  return false;
+}
+
+bool Room::evict_withdrawn(Value& value) {
   const Methods methods = state_.options.methods;
   const bool may_recompute = methods != Methods::swap && value.producer != nullptr;
   const bool may_swap =
@@ -168,7 +189,6 @@ bool Room::choose_and_evict() {
     state_.stats.decision_time += std::chrono::steady_clock::now() - begin;
     if (!victim) return false;
     ++state_.stats.decisions;
-    // One that cannot go is not asked again until it is used.
     if (evict(*history_.at(victim->storage))) return true;
   }
 }
@@ -219,8 +239,7 @@ bool Room::make_contiguous(Bytes size, const Residents& residents) {
   for (const void* address : *addresses) {
     Value& value = *residents.at(address);
     if (value.is_leaving) {
-      take_from_leaving(value);
-      transfers_.give_back(value);
+      finish_leaving(value);
     } else {
       ++state_.stats.decisions;
       if (!evict(value)) return false;

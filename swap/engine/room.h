@@ -4,6 +4,7 @@
 // A value that is *leaving* has its host copy under way and keeps its device memory until something needs that.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -70,8 +71,9 @@ class Room {
   void leave(Value& value);
   // Without a copy. Nothing if it is locked or only a copy gives it back.
   void drop(Value& value);
-  // Results that an iteration computed again, or kept only so that others can be: of no use to the next.
-  void drop_intermediate();
+  // An iteration ends: what it computed again, or kept only so that others can be, is of no use to the next. Those that
+  // could not leave are candidates again.
+  void end_iteration();
   // Nothing is leaving any more.
   void forget_leaving() noexcept;
 
@@ -88,7 +90,9 @@ class Room {
   Situation situation() const;
   bool copy_out(Value& value);
   bool evict(Value& value);
+  bool evict_withdrawn(Value& value);
   bool choose_and_evict();
+  void finish_leaving(Value& value);
   bool give_back_leaving(Bytes missing);
   bool free_unneeded();
   Residents residents() const;
@@ -101,11 +105,12 @@ class Room {
   Transfers& transfers_;
   std::unique_ptr<Policy> policy_;
   VictimPool pool_;
-  std::vector<Value*> leaving_;  // oldest first
+  std::deque<Value*> leaving_;  // oldest first
   bool making_room_ = false;
   bool only_leaving_ = false;
-  bool is_short_ = false;   // memory was short at least once: candidates and their neighbourhood are kept
-  bool was_short_ = false;  // since take_was_short
+  bool some_refused_ = false;  // in this iteration, for want of host memory
+  bool is_short_ = false;      // memory was short at least once: candidates and their neighbourhood are kept
+  bool was_short_ = false;     // since take_was_short
   std::string refusal_;
 };
 

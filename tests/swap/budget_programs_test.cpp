@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 
 #include "tests/support/generators.h"
 #include "tests/swap/budget_run.h"
@@ -155,6 +156,7 @@ TEST(BudgetPrograms, GiveTheBytesOfUnlimitedMemory) {
   for (; full_test() ? seed < kFullPrograms : std::chrono::steady_clock::now() - begin < kQuickTime; ++seed) {
     check_program(seed, seed % 50 == 7, tally);
     if (HasFailure()) return;
+    if (seed % 50 == 49) fmt::print("seeds 0 to {}: {} runs\n", seed, tally.runs), std::fflush(stdout);
   }
   fmt::print(
       "{} programs, {} runs under a budget, {} of them ended; {} evictions, {} recomputed ops, {} bytes swapped "

@@ -87,7 +87,7 @@ void run_steps(const ProgramSpec& spec, Runtime& runtime, std::optional<MemoryBu
       ADD_FAILURE() << "reserved " << stats.peak_reserved.count << " bytes of a budget of " << setting.size->count;
     }
   };
-  TrainingProgram program(spec, {.after_block = within, .before_update = {}});
+  TrainingProgram program(spec, {.after_block = within, .before_update = {}, .after_update = {}});
   for (int step = 0; step < spec.steps; ++step) {
     program.step(step);
     if (budget && program.steps_by_hand()) budget->next_iteration();

@@ -76,6 +76,7 @@ class TrainingProgram {
   struct Hooks {
     std::function<void()> after_block;    // also after losses, backward and update
     std::function<void()> before_update;  // the optimizer, or what is done by hand, begins
+    std::function<void()> after_update;   // it has ended; averages come after it
   };
 
   explicit TrainingProgram(ProgramSpec spec, Hooks hooks = {});
