@@ -45,7 +45,8 @@ struct MemoryBudgetOptions {
   bool sqrt_sampling = false;
   // Most pinned host memory for swapped tensors; 0: the machine's.
   Bytes host_limit{};
-  // Where more than host_limit is swapped to: a file that is made here and removed at the end. Empty: nowhere.
+  // Where more than host_limit is swapped to: a file that is made at this path, where none may be, and is gone at the
+  // end. Empty: nowhere.
   std::string file{};
   // Iterations that repeat are planned.
   bool plans = true;

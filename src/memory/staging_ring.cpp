@@ -57,6 +57,11 @@ StagingRing::~StagingRing() {
   for (const auto& slab : slabs_) pool_.deallocate(slab->memory);
 }
 
+Bytes StagingRing::held() {
+  const std::lock_guard lock(mutex_);
+  return options_.slab * static_cast<std::int64_t>(slabs_.size());
+}
+
 StagingRing::Block StagingRing::acquire(Bytes size) {
   FERRY_CHECK(size >= Bytes{}, InvalidArgument, "cannot stage {} bytes", size.count);
   if (size <= options_.slab) {

@@ -60,6 +60,8 @@ class StagingRing {
 
   // The largest block that the ring itself serves.
   Bytes slab_size() const { return options_.slab; }
+  // Pinned memory that it keeps.
+  Bytes held();
 
   // 64-byte aligned. Throws: OutOfMemory; DeviceError of copies that were waited for.
   Block acquire(Bytes size);

@@ -48,7 +48,9 @@ Bytes budget_bytes(std::string_view text, Bytes capacity) {
   FERRY_CHECK(error == std::errc{} && end == number.data() + number.size() && percent > 0 && percent <= 100,
               InvalidArgument,
               "MemoryBudget: '{}' is no part of the device's memory; give 1% to 100%, or bytes like 5GiB", text);
-  return Bytes{static_cast<std::int64_t>(static_cast<double>(capacity.count) * percent / 100)};
+  const Bytes size{static_cast<std::int64_t>(static_cast<double>(capacity.count) * percent / 100)};
+  FERRY_CHECK(size.count > 0, InvalidArgument, "MemoryBudget: '{}' is no memory at all", text);
+  return size;
 }
 
 DeviceContext& budget_context(RuntimeCore& core, Device device) {
@@ -109,14 +111,21 @@ std::string Budget::shortage() const {
         to_string(size_));
   }
   const std::string refusal = engine_.refusal();
-  if (!refusal.empty()) text += fmt::format(" {}.", refusal);
+  if (!refusal.empty()) text += fmt::format(" {}{}.", refusal, host_limit_text());
   return text;
 }
 
+std::string Budget::host_limit_text() const {
+  if (options_.host_limit.count == 0) return {};
+  return fmt::format(": host_limit is {}{}", to_string(options_.host_limit),
+                     file_ != nullptr ? ", and what goes to the file passes through it" : "");
+}
+
 bool Budget::copy_out(Storage& storage) {
-  if (options_.host_limit.count > 0 && context_.pinned->stats().allocated + storage.size() > options_.host_limit) {
+  // The staging ring's slabs are for uploads.
+  const Bytes limit = options_.host_limit;
+  if (limit.count > 0 && context_.pinned->stats().allocated - context_.staging->held() + storage.size() > limit)
     return false;
-  }
   return start_copy_out(core_, storage, context_);
 }
 

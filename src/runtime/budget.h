@@ -63,6 +63,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   void on_work(const trace::WorkRecord& record) override;
 
  private:
+  std::string host_limit_text() const;
   Tensor view_of(const swap::Operand& operand, Storage* storage) const;
 
   RuntimeCore& core_;

@@ -12,14 +12,13 @@
 namespace ferry::swap {
 
 SpillFile::SpillFile(std::string path) : path_(std::move(path)) {
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file_ < 0) fail("cannot be made");
-}
-
-SpillFile::~SpillFile() {
-  ::close(file_);
+  // Without a name it is gone however the process ends, and no other process can take it for its own.
   ::unlink(path_.c_str());
 }
+
+SpillFile::~SpillFile() { ::close(file_); }
 
 void SpillFile::fail(const char* action) const {
   throw InvalidArgument(fmt::format("the file for swapped tensors, {}, {}: {}", path_, action, std::strerror(errno)));

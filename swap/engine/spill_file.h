@@ -17,9 +17,9 @@ class SpillFile {
   using Offset = std::int64_t;
   static constexpr Offset kNowhere = -1;
 
-  // Makes the file, or empties it. Throws: InvalidArgument that says what the system said.
+  // Makes the file and takes its name away at once: it lives as long as this. Throws: InvalidArgument that says what
+  // the system said, also for a file that exists.
   explicit SpillFile(std::string path);
-  // Removes it.
   ~SpillFile();
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;
