@@ -156,6 +156,33 @@ TEST(Embedding, NamesAnIdOutOfRangeAndWritesNothing) {
   EXPECT_EQ(y.bytes(), before);
 }
 
+TEST(Embedding, FindsIdsAtTheEndsOfTheirType) {
+  constexpr int kCount = 37;
+  Array table(DType::f32, {10, 4}), y(DType::f32, {kCount, 4});
+  for (const auto& [dtype, extremes] :
+       {std::pair{DType::i32, std::vector<std::int64_t>{std::numeric_limits<std::int32_t>::min(),
+                                                        std::numeric_limits<std::int32_t>::max()}},
+        std::pair{DType::i64, std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::min(),
+                                                        std::numeric_limits<std::int64_t>::max()}}}) {
+    for (std::int64_t at = 0; at < kCount; ++at) {
+      for (const std::int64_t extreme : {extremes[0], extremes[0] + 9, extremes[0] + 10, extremes[1], extremes[1] - 9,
+                                         std::int64_t{-1}, std::int64_t{10}}) {
+        Array ids = Array::of(dtype, {kCount}, std::vector<double>(kCount, 9));
+        if (dtype == DType::i64) {
+          ids.view().as<std::int64_t>()[at] = extreme;
+        } else {
+          ids.view().as<std::int32_t>()[at] = static_cast<std::int32_t>(extreme);
+        }
+        EXPECT_EQ(
+            message_of([&] {
+              run("embedding", {table.view(), ids.view()}, {y.view()});
+            }),
+            fmt::format("embedding: ids[{}] = {} is out of range for table [10, 4], which takes 0 to 9", at, extreme));
+      }
+    }
+  }
+}
+
 TEST(EmbeddingBag, SumsAndAveragesBags) {
   std::mt19937 random(4);
   for (const DType dtype : kFloats) {

@@ -56,7 +56,7 @@ void embedding(const KernelContext& context) {
                 {.name = "ids", .view = ids, .bound = table_view.shape[0], .into = "table", .shape = table_view.shape});
   const Rows table(table_view), y(context.out());
   const std::int64_t count = ids.numel(), ahead = rows_ahead(table.bytes);
-  parallel_for(count, row_grain(y.width), [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(count, row_grain(y.width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < std::min(begin + ahead, end); ++i)
       prefetch_row(table[index_at(ids, i)], table.bytes);
     for (std::int64_t i = begin; i < end; ++i) {

@@ -1,28 +1,40 @@
 #include "src/backends/cpu/index_check.h"
 
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
 #include "src/base/check.h"
 
 namespace ferry::cpu_backend {
 namespace {
 
-// Without an early exit, so that the loop vectorises; the position is looked for only when there is one.
-template <class Index>
-bool all_legal(const Index* indices, const IndexCheck& check) {
-  const std::int64_t count = check.view.numel(), lowest = check.lowest, bound = check.bound;
-  bool good = true;
-  if (check.except) {
-    const std::int64_t except = *check.except;
-    for (std::int64_t i = 0; i < count; ++i) {
-      good &= (indices[i] >= lowest && indices[i] < bound) || indices[i] == except;
-    }
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) good &= indices[i] >= lowest && indices[i] < bound;
-  }
-  return good;
-}
-
 bool is_legal(const IndexCheck& check, std::int64_t index) {
   return (index >= check.lowest && index < check.bound) || index == check.except;
+}
+
+// Without an early exit, so that the loop vectorises; the position is looked for only when there is one. An index is
+// out of range where its distance to one of the ends is negative: a subtraction, which every CPU has for vectors, as it
+// has not comparisons of 64 bits. Where a distance wraps, the one to the other end does not.
+template <class Index>
+bool all_between(const Index* indices, std::int64_t count, Index lowest, Index highest) {
+  using Bits = std::make_unsigned_t<Index>;
+  Bits distances = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<Bits>(indices[i]);
+    distances |= (index - static_cast<Bits>(lowest)) | (static_cast<Bits>(highest) - index);
+  }
+  return static_cast<Index>(distances) >= 0;
+}
+
+template <class Index>
+bool all_legal(const Index* indices, const IndexCheck& check) {
+  constexpr std::int64_t kFar = std::numeric_limits<Index>::max() / 2;
+  const std::int64_t count = check.view.numel(), highest = check.bound - 1;
+  if (!check.except && -kFar < check.lowest && check.lowest <= highest && highest < kFar) {
+    return all_between(indices, count, static_cast<Index>(check.lowest), static_cast<Index>(highest));
+  }
+  return std::all_of(indices, indices + count, [&](Index index) { return is_legal(check, index); });
 }
 
 [[noreturn]] void throw_first(const KernelContext& context, const IndexCheck& check) {

@@ -1,6 +1,7 @@
 #include "src/backends/cpu/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <vector>
 
@@ -72,7 +73,7 @@ void step_strided(const ops::OptimizerAttributes& attributes, OptimizerLoop loop
       OptimizerRun run{.length = 1, .parameter = at(operands.param()), .gradient = at(operands.gradient())};
       for (std::size_t s = 0; s < kStates; ++s) run.state[s] = at(operands.state(s));
       run.master = at(operands.master());
-      loop(attributes, run);
+      loop(attributes, {&run, 1});
     }
   });
 }
@@ -133,7 +134,8 @@ void step_dense(const KernelContext& context, OptimizerRule rule) {
   for_each_piece(pieces, [&](std::size_t i) {
     const auto& [group, begin, end] = pieces[i];
     const Operands& operands = groups[group];
-    loop(attributes, operands.run(begin, end - begin, operands.at(operands.gradient(), begin)));
+    const OptimizerRun run = operands.run(begin, end - begin, operands.at(operands.gradient(), begin));
+    loop(attributes, {&run, 1});
   });
 }
 
@@ -146,64 +148,121 @@ class RowsStep {
         operands_(operands),
         sums_(row_loops(operands.gradient().dtype)),
         width_(operands.param().shape[1]),
-        order_(attributes.every_row ? order_rows(operands.group[1]) : group_rows(operands.group[1])) {}
+        value_bytes_(width_ * size_of(operands.gradient().dtype)),
+        values_(operands.gradient().as<const std::byte>()),
+        order_(attributes.every_row ? order_rows(operands.group[1]) : group_rows(operands.group[1])) {
+    param_ = rows_of(operands.param());
+    for (std::size_t i = 0; i < kStates; ++i) states_[i] = rows_of(operands.state(i));
+    master_ = rows_of(operands.master());
+  }
 
   void named_rows() const {
-    const auto update = [&](std::size_t s, std::span<const std::byte* const> from) { step_row(order_.rows[s], from); };
-    for_each_segment(order_, operands_.gradient(), update, [&](std::size_t s) { prefetch(order_.rows[s]); });
+    const auto ahead = static_cast<std::size_t>(rows_ahead(param_.bytes));
+    for_each_segment_range(order_, width_, [&](std::size_t begin, std::size_t end) {
+      Batch batch(*this);
+      for (std::size_t s = begin; s < std::min(begin + ahead, end); ++s) prefetch(order_.rows[s]);
+      for (std::size_t s = begin; s < end; ++s) {
+        if (s + ahead < end) prefetch(order_.rows[s + ahead]);
+        batch.add_named(s);
+      }
+      batch.run();
+    });
   }
 
   // The others have a gradient of 0.
   void every_row() const {
-    const std::vector<std::byte> zeros(row_bytes());
-    const std::byte* const none = zeros.data();
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(value_bytes_));
     parallel_for(operands_.param().shape[0], row_grain(width_), [&](std::int64_t begin, std::int64_t end) {
       auto s = static_cast<std::size_t>(std::ranges::lower_bound(order_.rows, begin) - order_.rows.begin());
-      std::vector<const std::byte*> from;
+      Batch batch(*this);
       for (std::int64_t row = begin; row < end; ++row) {
-        from.assign(1, none);
         if (s < order_.rows.size() && order_.rows[s] == row) {
-          from.clear();
-          for (auto k = order_.first[s]; k < order_.first[s + 1]; ++k) from.push_back(value_row(k));
-          ++s;
+          batch.add_named(s++);
+        } else {
+          batch.add(row, zeros.data());
         }
-        step_row(row, from);
       }
+      batch.run();
     });
   }
 
  private:
-  std::size_t row_bytes() const { return static_cast<std::size_t>(width_ * size_of(operands_.gradient().dtype)); }
+  // Rows of one task, handed to the loop some at a time, the last ones by run(): a row alone is so short that the calls
+  // would keep the core from asking memory for the next ones.
+  class Batch {
+   public:
+    explicit Batch(const RowsStep& step) : step_(step) {}
+
+    void add(std::int64_t row, const std::byte* gradient) {
+      runs_[count_++] = step_.run_of(row, gradient);
+      if (count_ == kRows) run();
+    }
+    // The row of segment s with the sum of its values.
+    void add_named(std::size_t s) {
+      const RowOrder& order = step_.order_;
+      const std::int64_t first = order.first[s], last = order.first[s + 1];
+      add(order.rows[s], last - first == 1 ? step_.value_row(first) : sum(first, last));
+    }
+    // Those that are left.
+    void run() {
+      step_.loop_(step_.attributes_, std::span(runs_).first(count_));
+      count_ = 0;
+    }
+
+   private:
+    static constexpr std::size_t kRows = 16;
+
+    const std::byte* sum(std::int64_t first, std::int64_t last) {
+      const auto bytes = static_cast<std::size_t>(step_.value_bytes_);
+      sums_.resize(kRows * bytes);
+      values_.clear();
+      for (auto k = first; k < last; ++k) values_.push_back(step_.value_row(k));
+      std::byte* const total = sums_.data() + count_ * bytes;
+      step_.sums_.sum(step_.width_, total, nullptr, values_.data(), last - first, 1);
+      return total;
+    }
+
+    const RowsStep& step_;
+    std::array<OptimizerRun, kRows> runs_;
+    std::size_t count_ = 0;
+    std::vector<std::byte> sums_;  // a place for each of runs_
+    std::vector<const std::byte*> values_;
+  };
+
+  // The rows of one array; none where it is not given. Here rather than read from the views for each row, whose work is
+  // so little that this would show.
+  struct Rows {
+    std::byte* first = nullptr;
+    std::int64_t bytes = 0;
+    std::byte* at(std::int64_t row) const { return first + row * bytes; }
+  };
+  Rows rows_of(const TensorView& view) const {
+    return view.given ? Rows{view.as<std::byte>(), width_ * size_of(view.dtype)} : Rows{};
+  }
+
   const std::byte* value_row(std::int64_t k) const {
-    return operands_.gradient().as<const std::byte>() +
-           order_.position[static_cast<std::size_t>(k)] * static_cast<std::int64_t>(row_bytes());
+    return values_ + order_.position[static_cast<std::size_t>(k)] * value_bytes_;
   }
-
-  void step_row(std::int64_t row, std::span<const std::byte* const> from) const {
-    const std::byte* gradient = from[0];
-    std::vector<std::byte> total;
-    if (from.size() > 1) {
-      total.resize(row_bytes());
-      sums_.sum(width_, total.data(), nullptr, from.data(), static_cast<std::int64_t>(from.size()), 1);
-      gradient = total.data();
-    }
-    loop_(attributes_, operands_.run(row * width_, width_, gradient));
+  OptimizerRun run_of(std::int64_t row, const std::byte* gradient) const {
+    OptimizerRun run{.length = width_, .parameter = param_.at(row), .gradient = gradient};
+    for (std::size_t i = 0; i < kStates; ++i) run.state[i] = states_[i].at(row);
+    run.master = master_.at(row);
+    return run;
   }
-
   void prefetch(std::int64_t row) const {
-    for (std::size_t i = 0; i < operands_.group.size(); ++i) {
-      const TensorView& view = operands_.group[i];
-      if (i == 1 || i == 2 || !view.given) continue;
-      prefetch_row(operands_.at(view, row * width_), width_ * size_of(view.dtype));
-    }
+    prefetch_row(param_.at(row), param_.bytes);
+    for (const Rows& state : states_) prefetch_row(state.at(row), state.bytes);
+    prefetch_row(master_.at(row), master_.bytes);
   }
 
   const ops::OptimizerAttributes& attributes_;
   OptimizerLoop loop_;
   const Operands& operands_;
   const RowLoops& sums_;
-  std::int64_t width_;
+  std::int64_t width_, value_bytes_;
+  const std::byte* values_;
   RowOrder order_;
+  Rows param_, states_[kStates], master_;
 };
 
 void step_rows(const KernelContext& context, OptimizerRule rule) {

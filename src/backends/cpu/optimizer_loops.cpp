@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "src/backends/cpu/optimizer_loops.h"
 #include "src/base/check.h"
@@ -53,19 +54,18 @@ kernels::Adagrad<C> rule_of(kernels::Adagrad<C>*, const ops::OptimizerAttributes
           .epsilon = static_cast<C>(a.epsilon)};
 }
 
-template <template <class> class Rule, class T, int kStates, bool kMaster>
-void step(const ops::OptimizerAttributes& attributes, const OptimizerRun& run) {
+// One element of a run, and blocks of constant length of them, which become straight vector code.
+template <class Rule, class T, int kStates, bool kMaster>
+struct Step {
   using C = kernels::Compute<T>;
-  const auto rule = rule_of(static_cast<Rule<C>*>(nullptr), attributes);
-  auto* const p = reinterpret_cast<T*>(run.parameter);
-  auto* const g = reinterpret_cast<const T*>(run.gradient);
-  auto* const s0 = reinterpret_cast<C*>(run.state[0]);
-  auto* const s1 = reinterpret_cast<C*>(run.state[1]);
-  auto* const s2 = reinterpret_cast<C*>(run.state[2]);
-  auto* const master = reinterpret_cast<C*>(run.master);
-  const std::int64_t n = run.length;
-  FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < n; ++i) {
+
+  template <int kCount>
+  void block(std::int64_t from) const {
+    FERRY_INDEPENDENT
+    for (std::int64_t i = from; i < from + kCount; ++i) element(i);
+  }
+
+  void element(std::int64_t i) const {
     const C gradient = kernels::load(g[i]);
     C value = kMaster ? master[i] : kernels::load(p[i]);
     if constexpr (kStates == 0) {
@@ -88,6 +88,33 @@ void step(const ops::OptimizerAttributes& attributes, const OptimizerRun& run) {
     }
     if constexpr (kMaster) master[i] = value;
     p[i] = kernels::store<T>(value);
+  }
+
+  Rule rule;
+  T* p;
+  const T* g;
+  C *s0, *s1, *s2, *master;
+};
+
+template <template <class> class Rule, class T, int kStates, bool kMaster>
+void step(const ops::OptimizerAttributes& attributes, std::span<const OptimizerRun> runs) {
+  using C = kernels::Compute<T>;
+  const auto rule = rule_of(static_cast<Rule<C>*>(nullptr), attributes);
+  for (const OptimizerRun& run : runs) {
+    const Step<Rule<C>, T, kStates, kMaster> step{.rule = rule,
+                                                  .p = reinterpret_cast<T*>(run.parameter),
+                                                  .g = reinterpret_cast<const T*>(run.gradient),
+                                                  .s0 = reinterpret_cast<C*>(run.state[0]),
+                                                  .s1 = reinterpret_cast<C*>(run.state[1]),
+                                                  .s2 = reinterpret_cast<C*>(run.state[2]),
+                                                  .master = reinterpret_cast<C*>(run.master)};
+    const std::int64_t n = run.length;
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) step.template block<16>(i);
+    if ((n & 8) != 0) step.template block<8>(i), i += 8;
+    if ((n & 4) != 0) step.template block<4>(i), i += 4;
+    if ((n & 2) != 0) step.template block<2>(i), i += 2;
+    if ((n & 1) != 0) step.element(i);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include <ferry/dtype.h>
@@ -18,7 +19,7 @@ struct OptimizerRun {
   std::byte* state[ops::kOptimizerStates] = {};
   std::byte* master = nullptr;
 };
-using OptimizerLoop = void (*)(const ops::OptimizerAttributes&, const OptimizerRun&);
+using OptimizerLoop = void (*)(const ops::OptimizerAttributes&, std::span<const OptimizerRun>);
 
 enum class OptimizerRule : std::uint8_t { sgd, adam, adagrad };
 

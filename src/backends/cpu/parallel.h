@@ -10,6 +10,7 @@
 #include <atomic>
 #include <future>
 #else
+#include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 #endif
 
@@ -43,6 +44,23 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   }
   const std::int64_t chunks = (count + grain - 1) / grain;
   for_each_chunk(chunks, [&](std::int64_t chunk) { body(chunk * grain, std::min(count, (chunk + 1) * grain)); });
+}
+
+// Calls body(begin, end) for consecutive ranges that cover [0, count), by and by cut down to no less than `grain` items
+// as there are threads for them: fewer and better balanced ranges than parallel_for's. For bodies that do the same to
+// an item whatever its range.
+template <class Body>
+void parallel_ranges(std::int64_t count, std::int64_t grain, const Body& body) {
+#if defined(__SANITIZE_THREAD__)
+  parallel_for(count, grain, body);
+#else
+  if (count <= grain) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, static_cast<std::size_t>(grain)),
+                    [&](const tbb::blocked_range<std::int64_t>& range) { body(range.begin(), range.end()); });
+#endif
 }
 
 }  // namespace ferry::cpu_backend

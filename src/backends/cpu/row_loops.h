@@ -24,9 +24,12 @@ const RowLoops& row_loops(DType dtype);
 inline void prefetch_row(const std::byte* row, std::int64_t bytes) {
 #if defined(__GNUC__)
   constexpr std::int64_t kLine = 64, kMost = 4096;
-  // A row that starts within a line may end in one more than its bytes fill.
-  const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % kLine);
-  for (std::int64_t i = -before; i < bytes && i < kMost; i += kLine) __builtin_prefetch(row + i, 0, 2);
+  // GCC takes a function that only prefetches for one without effects, and drops calls of it that it does not inline.
+  asm volatile("" : : "r"(row));
+  for (std::int64_t i = 0; i < bytes && i < kMost; i += kLine) __builtin_prefetch(row + i, 0, 2);
+  // A row that starts within a line may end in one more. Asking for it always, twice at times, costs less than a branch
+  // that depends on where the row lies.
+  if (0 < bytes && bytes <= kMost) __builtin_prefetch(row + bytes - 1, 0, 2);
 #else
   (void)row, (void)bytes;
 #endif

@@ -51,37 +51,84 @@ std::int64_t largest(const TensorView& indices) {
   return result;
 }
 
-// Gives distinct rows numbers in the order in which they first come, by hashing with linear probing.
-class RowNumbers {
- public:
-  explicit RowNumbers(std::int64_t most) : shift_(63 - bits(most)), slots_(std::size_t{2} << bits(most), kFree) {
-    rows_.reserve(static_cast<std::size_t>(most));
-  }
+// Indices up to this many are grouped by hashing: its table would leave the nearest caches with more.
+constexpr std::int64_t kMostGrouped = 16384;
 
-  std::int32_t number_of(std::int64_t row) {
-    // Fibonacci hashing: the high bits of the product depend on all of the row's.
-    auto slot = static_cast<std::size_t>((static_cast<std::uint64_t>(row) * 0x9E3779B97F4A7C15U) >> shift_);
-    for (; slots_[slot] != kFree; slot = (slot + 1) & (slots_.size() - 1)) {
-      if (rows_[static_cast<std::size_t>(slots_[slot])] == row) return slots_[slot];
-      ++collisions_;
-    }
-    slots_[slot] = static_cast<std::int32_t>(rows_.size());
-    rows_.push_back(row);
-    return slots_[slot];
-  }
-
-  std::int64_t collisions() const { return collisions_; }
-  std::vector<std::int64_t> take_rows() { return std::move(rows_); }
-
- private:
-  static constexpr std::int32_t kFree = -1;
-  int shift_;
-  std::vector<std::int32_t> slots_;
-  std::vector<std::int64_t> rows_;
-  std::int64_t collisions_ = 0;
+// What one ordering leaves to the next on its thread: the allocator would hand the pages back to the system each time,
+// and fetching them anew costs as much as the ordering.
+struct Kept {
+  std::vector<std::int64_t> position, rows, first;  // empty
+  std::vector<std::int32_t> slots, numbers;
 };
+thread_local Kept kept;
+
+void keep(std::vector<std::int64_t>& to, std::vector<std::int64_t>& from) {
+  if (from.capacity() <= to.capacity() || from.capacity() > static_cast<std::size_t>(kMostGrouped) + 1) return;
+  to = std::move(from);
+  to.clear();
+}
+
+// Gives distinct rows numbers in the order in which they first come, by hashing with linear probing, and sorts the
+// positions by them. False where too many rows collide, since they were chosen to: sorting is faster.
+template <class Index>
+bool group(const Index* indices, std::int64_t count, RowOrder& order) {
+  constexpr std::int32_t kFree = -1, kLeftOut = -1;
+  constexpr std::int64_t kCollisions = 8;  // for each index
+  Kept& scratch = kept;
+  const std::size_t slot_count = std::size_t{2} << bits(count);
+  const int shift = 63 - bits(count);
+  scratch.slots.assign(slot_count, kFree);
+  scratch.numbers.resize(static_cast<std::size_t>(count));
+  order.rows.resize(static_cast<std::size_t>(count));
+  order.first.resize(static_cast<std::size_t>(count) + 1);
+  std::int32_t *const slots = scratch.slots.data(), *const numbers = scratch.numbers.data();
+  std::int64_t *const rows = order.rows.data(), *const first = order.first.data();
+  std::int32_t used = 0;
+  std::int64_t collisions = kCollisions * count;
+  // first[s + 1]: how often row s comes.
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto row = static_cast<std::int64_t>(indices[i]);
+    numbers[i] = kLeftOut;
+    if (row < 0) continue;
+    // Fibonacci hashing: the high bits of the product depend on all of the row's.
+    auto slot = static_cast<std::size_t>((static_cast<std::uint64_t>(row) * 0x9E3779B97F4A7C15U) >> shift);
+    std::int32_t s = slots[slot];
+    while (s != kFree && rows[s] != row) {
+      if (--collisions < 0) return false;
+      slot = (slot + 1) & (slot_count - 1);
+      s = slots[slot];
+    }
+    if (s == kFree) {
+      s = slots[slot] = used++;
+      rows[s] = row;
+      first[s + 1] = 0;
+    }
+    ++first[s + 1];
+    numbers[i] = s;
+  }
+  order.rows.resize(static_cast<std::size_t>(used));
+  order.first.resize(static_cast<std::size_t>(used) + 1);
+  first[0] = 0;
+  std::int64_t places = 0;
+  for (std::int32_t s = 0; s < used; ++s) places += std::exchange(first[s + 1], places);
+  order.position.resize(static_cast<std::size_t>(places));
+  std::int64_t* const position = order.position.data();
+  // first[s + 1] is the next place of row s, and at last where those of the next row begin.
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (numbers[i] != kLeftOut) position[first[numbers[i] + 1]++] = i;
+  }
+  return true;
+}
 
 }  // namespace
+
+RowOrder::RowOrder() : position(std::move(kept.position)), rows(std::move(kept.rows)), first(std::move(kept.first)) {}
+
+RowOrder::~RowOrder() {
+  keep(kept.position, position);
+  keep(kept.rows, rows);
+  keep(kept.first, first);
+}
 
 RowOrder order_rows(const TensorView& indices) {
   const auto count = static_cast<std::size_t>(indices.numel());
@@ -107,36 +154,12 @@ RowOrder order_rows(const TensorView& indices) {
 }
 
 RowOrder group_rows(const TensorView& indices) {
-  // Hashing is slower than sorting where its table leaves the nearest caches, or where rows were chosen to collide.
-  constexpr std::int64_t kMost = 16384, kCollisions = 8;
   const std::int64_t count = indices.numel();
-  if (count > kMost) return order_rows(indices);
-  RowNumbers numbers(count);
-  std::vector<std::int32_t> number(static_cast<std::size_t>(count), -1);
-  std::vector<std::int64_t> next;  // the place in `position` for a row's next value; its number of values at first
-  next.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t row = index_at(indices, i);
-    if (row < 0) continue;
-    const std::int32_t s = numbers.number_of(row);
-    if (static_cast<std::size_t>(s) == next.size()) next.push_back(0);
-    ++next[static_cast<std::size_t>(s)];
-    number[static_cast<std::size_t>(i)] = s;
-    if (numbers.collisions() > kCollisions * count) return order_rows(indices);
-  }
-  RowOrder order{.position = {}, .rows = numbers.take_rows(), .first = {}};
-  order.first.reserve(order.rows.size() + 1);
-  std::int64_t places = 0;
-  for (std::int64_t& values : next) {
-    order.first.push_back(places);
-    places += std::exchange(values, places);
-  }
-  order.first.push_back(places);
-  order.position.resize(static_cast<std::size_t>(places));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t s = number[static_cast<std::size_t>(i)];
-    if (s >= 0) order.position[static_cast<std::size_t>(next[static_cast<std::size_t>(s)]++)] = i;
-  }
+  if (count > kMostGrouped) return order_rows(indices);
+  RowOrder order;
+  const bool grouped = indices.dtype == DType::i64 ? group(indices.as<const std::int64_t>(), count, order)
+                                                   : group(indices.as<const std::int32_t>(), count, order);
+  if (!grouped) return order_rows(indices);
   return order;
 }
 

@@ -17,6 +17,11 @@ namespace ferry::cpu_backend {
 // Places [first[s], first[s + 1]) of `position` are the positions at which rows[s] occurs, ascending. Negative rows are
 // left out. Depends on the indices alone; takes O(n log n) whatever the rows' range.
 struct RowOrder {
+  RowOrder();
+  ~RowOrder();
+  RowOrder(RowOrder&&) = default;
+  RowOrder& operator=(RowOrder&&) = default;
+
   std::vector<std::int64_t> position;
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> first;
@@ -35,40 +40,36 @@ inline std::int64_t row_grain(std::int64_t width) {
   return std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, width));
 }
 
-// Calls body(s, rows) for each segment of `order`, rows being where its values lie, in input order. `prefetch(s)` is
-// called some segments ahead of its use.
-template <class Body, class Prefetch>
-void for_each_segment(const RowOrder& order, const TensorView& values, const Body& body, const Prefetch& prefetch) {
+// Calls body(begin, end) for ranges of segments that cover all of `order`, for threads to share: cut by places, so that
+// a task adds as many values whether they are of one row or of many.
+template <class Body>
+void for_each_segment_range(const RowOrder& order, std::int64_t width, const Body& body) {
+  // The first segment that starts at this place or after it.
+  const auto segment_at = [&](std::int64_t place) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(order.first, place) - order.first.begin());
+  };
+  parallel_ranges(static_cast<std::int64_t>(order.position.size()), row_grain(width),
+                  [&](std::int64_t first, std::int64_t last) { body(segment_at(first), segment_at(last)); });
+}
+
+// Calls body(s, rows) for each segment of `order`, rows being where its values lie, in input order.
+template <class Body>
+void for_each_segment(const RowOrder& order, const TensorView& values, const Body& body) {
   const std::int64_t width = values.shape.back(), bytes = width * size_of(values.dtype);
   const auto ahead = static_cast<std::size_t>(rows_ahead(bytes));
   const auto value_row = [&](std::int64_t k) {
     return values.as<const std::byte>() + order.position[static_cast<std::size_t>(k)] * bytes;
   };
-  const auto ask_for = [&](std::size_t s) {
-    prefetch_row(value_row(order.first[s]), bytes);
-    prefetch(s);
-  };
-  // The first segment that starts at this place or after it.
-  const auto segment_at = [&](std::int64_t place) {
-    return static_cast<std::size_t>(std::ranges::lower_bound(order.first, place) - order.first.begin());
-  };
-  // Cut by places, so that a task adds as many values whether they are of one row or of many.
-  parallel_for(static_cast<std::int64_t>(order.position.size()), row_grain(width),
-               [&](std::int64_t first, std::int64_t last) {
-                 const std::size_t begin = segment_at(first), end = segment_at(last);
-                 std::vector<const std::byte*> rows;
-                 for (std::size_t s = begin; s < std::min(begin + ahead, end); ++s) ask_for(s);
-                 for (std::size_t s = begin; s < end; ++s) {
-                   if (s + ahead < end) ask_for(s + ahead);
-                   rows.clear();
-                   for (auto k = order.first[s]; k < order.first[s + 1]; ++k) rows.push_back(value_row(k));
-                   body(s, std::span<const std::byte* const>(rows));
-                 }
-               });
-}
-template <class Body>
-void for_each_segment(const RowOrder& order, const TensorView& values, const Body& body) {
-  for_each_segment(order, values, body, [](std::size_t) {});
+  for_each_segment_range(order, width, [&](std::size_t begin, std::size_t end) {
+    std::vector<const std::byte*> rows;
+    for (std::size_t s = begin; s < std::min(begin + ahead, end); ++s) prefetch_row(value_row(order.first[s]), bytes);
+    for (std::size_t s = begin; s < end; ++s) {
+      if (s + ahead < end) prefetch_row(value_row(order.first[s + ahead]), bytes);
+      rows.clear();
+      for (auto k = order.first[s]; k < order.first[s + 1]; ++k) rows.push_back(value_row(k));
+      body(s, std::span<const std::byte* const>(rows));
+    }
+  });
 }
 
 }  // namespace ferry::cpu_backend
