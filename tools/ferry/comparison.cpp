@@ -14,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/runtime/budget.h"
 #include "src/runtime/runtime_core.h"
+#include "swap/engine/planning.h"
 
 namespace ferry::cli {
 namespace {
@@ -298,7 +299,7 @@ Ladder Comparison::ladder(std::span<const double> parts) const {
   std::vector<Bytes> budgets;
   for (const double part : parts) budgets.push_back(part_of(base.peak, part));
   const swap::PlannerOptions options{
-      .methods = swap::Methods::both, .link = link_, .reserve = swap::Engine::kReserve, .find_smallest = false};
+      .methods = swap::Methods::both, .link = link_, .reserve = swap::Planning::kReserve, .find_smallest = false};
   const std::vector<swap::PlanResult> plans = swap::plan_ladder(iteration_, options, budgets);
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     LadderStep step{.part = parts[i], .budget = budgets[i]};
@@ -309,7 +310,8 @@ Ladder Comparison::ladder(std::span<const double> parts) const {
 }
 
 std::optional<Bytes> Comparison::smallest_budget(const Method& method) const {
-  const swap::PlannerOptions options{.methods = swap::Methods::both, .link = link_, .reserve = swap::Engine::kReserve};
+  const swap::PlannerOptions options{
+      .methods = swap::Methods::both, .link = link_, .reserve = swap::Planning::kReserve};
   const Bytes most = part_of(swap::unconstrained(iteration_).peak, 1 + 2 * kBudgetStep);
   Bytes size = std::max(swap::smallest_budget(iteration_, options), budget_);
   for (; size <= most; size = part_of(size, 1 + kBudgetStep))
