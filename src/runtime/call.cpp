@@ -192,11 +192,24 @@ void Call::add_input_view(std::size_t i) {
 
 // Copies for the layout are calls of their own, which come before this one.
 void Call::announce() {
-  if (!is_budgeted() || budget_->engine().is_replaying() || !budget_->engine().follows_order()) return;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (is_given(i) && !ops::has(schema_.metadata_inputs, schema_.place(i))) laid_out(i);
+  if (!is_budgeted() || budget_->engine().is_replaying()) return;
+  if (budget_->engine().follows_order()) {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (is_given(i) && !ops::has(schema_.metadata_inputs, schema_.place(i))) laid_out(i);
+    }
+    budget_->engine().before(schema_, inputs_);
   }
-  budget_->engine().before(schema_, inputs_);
+  if (budget_->engine().is_short()) prepare_inputs();
+}
+
+void Call::prepare_inputs() {
+  const auto left_out = schema_.metadata_inputs | schema_.host_inputs;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!is_given(i) || ops::has(left_out, schema_.place(i))) continue;
+    const TensorImpl& tensor = *inputs_[i]->impl();
+    // One that is copied for its layout is not needed once the copy is there.
+    if (has_layout(schema_, i, tensor)) budget_->engine().prepare(*tensor.storage);
+  }
 }
 
 void Call::announce_writes() {

@@ -61,6 +61,7 @@ class Call final : private ops::HostValues {
   void record();
   // What a memory budget has to know before and after the launch.
   void announce();
+  void prepare_inputs();
   void announce_writes();
   void tell_budget();
   bool is_budgeted() const { return budget_ != nullptr && budget_->device() == placement_.device; }

@@ -22,16 +22,18 @@ Engine::Frame::Frame(Engine& engine) : engine_(engine) {
 
 Engine::Frame::~Frame() {
   while (engine_.held_.size() > first_held_) {
-    Value& last = *engine_.held_.back();
+    const Held last = engine_.held_.back();
     engine_.held_.pop_back();
-    engine_.room_.unlock(last);
+    last.value->pins -= last.pinned == Pinned::yes;
+    engine_.room_.unlock(*last.value);
   }
   if (--engine_.frames_ == 0) engine_.history_.bury();
   engine_.mutex_.unlock();
 }
 
-void Engine::hold(Value& value) {
-  held_.push_back(&value);
+void Engine::hold(Value& value, Pinned pinned) {
+  held_.push_back({&value, pinned});
+  value.pins += pinned == Pinned::yes;
   room_.lock(value);
 }
 
@@ -50,6 +52,17 @@ void Engine::use(ferry::Storage& storage) {
   if (is_replaying() || storage.size().count == 0) return;
   Value& value = tracked(storage);
   hold(value);
+  bring(value);
+}
+
+void Engine::prepare(ferry::Storage& storage) {
+  Value* const value = History::value_of(storage);
+  if (is_replaying() || value == nullptr) return;
+  hold(*value, Pinned::no);
+  bring(*value);
+}
+
+void Engine::bring(Value& value) {
   value.last_access = state_.now;
   room_.stop_leaving(value);
   // What lives elsewhere is copied by the runtime, as without a budget.
@@ -95,7 +108,8 @@ void Engine::made(ferry::Storage& storage) {
 void Engine::ran(const CallNote& note) {
   state_.now += note.time;
   Bytes used{};
-  for (const Value* value : held_) used += value->size;
+  for (const Held& each : held_)
+    if (each.pinned == Pinned::yes) used += each.value->size;
   planning_.held(used);
   if (is_replaying()) {
     state_.stats.recompute_time += note.time;
@@ -140,7 +154,7 @@ void Engine::forget(Value& value) noexcept {
   room_.withdraw(value);
   room_.stop_leaving(value);
   transfers_.discard_file(value);
-  if (value.locks > 0) std::erase(held_, &value);
+  if (value.locks > 0) std::erase_if(held_, [&](const Held& each) { return each.value == &value; });
   planning_.forget(value);
   history_.forget(value);
 }

@@ -11,6 +11,7 @@
 // Thread-safety: a Frame holds the engine's mutex, so calls of several threads follow one another.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -48,7 +49,14 @@ class Engine {
   // Requires of all: a Frame of the calling thread.
   // A call begins that reads `inputs`: what the plan has before it is done.
   void before(const ops::OpSchema& schema, ops::TensorPointers inputs);
-  // The storage is on the device after this, and locked. Throws: OutOfMemory; what recomputing throws.
+  // Whether memory was short by now: then it is worth to prepare calls.
+  bool is_short() const { return room_.is_short(); }
+  // The storage is on the device after this and stays there, but may be moved until it is used: what a call needs is
+  // brought before the first address is taken, which leaves less in the way of large blocks. Nothing for one that the
+  // engine does not know. Throws: as use.
+  void prepare(ferry::Storage& storage);
+  // The storage is on the device after this, locked, and keeps its address. Throws: OutOfMemory; what recomputing
+  // throws.
   void use(ferry::Storage& storage);
   // It has a valid replica somewhere, and is locked.
   void use_anywhere(ferry::Storage& storage);
@@ -88,7 +96,14 @@ class Engine {
 
  private:
   Value& tracked(ferry::Storage& storage);
-  void hold(Value& value);
+  // Pinned values keep their address.
+  enum class Pinned : std::uint8_t { no, yes };
+  struct Held {
+    Value* value;
+    Pinned pinned;
+  };
+  void hold(Value& value, Pinned pinned = Pinned::yes);
+  void bring(Value& value);
   void begin_iteration();
 
   EngineState state_;
@@ -99,7 +114,7 @@ class Engine {
   Room room_;
   Restorer restorer_;
   Planning planning_;
-  std::vector<Value*> held_;  // locked by frames, innermost last
+  std::vector<Held> held_;  // locked by frames, innermost last
   int frames_ = 0;
 };
 

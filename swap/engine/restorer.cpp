@@ -85,15 +85,27 @@ void Restorer::run_again(Producer& producer) {
   std::vector<ferry::Storage*> inputs;
   for (const Operand& operand : producer.operands)
     inputs.push_back(operand.value == nullptr ? nullptr : operand.value->bytes());
+  // The call takes the addresses of its inputs and tells nobody.
   struct Replaying {
     bool& flag;
     const bool outer;
-    explicit Replaying(bool& replaying) : flag(replaying), outer(std::exchange(replaying, true)) {}
-    ~Replaying() { flag = outer; }
+    Producer& producer;
+    Replaying(bool& replaying, Producer& again)
+        : flag(replaying), outer(std::exchange(replaying, true)), producer(again) {
+      pin(1);
+    }
+    ~Replaying() {
+      pin(-1);
+      flag = outer;
+    }
+    void pin(int change) {
+      for (Operand& operand : producer.operands)
+        if (operand.value != nullptr) operand.value->pins += change;
+    }
   };
   std::vector<std::shared_ptr<ferry::Storage>> results;
   {
-    const Replaying replaying(replaying_);
+    const Replaying replaying(replaying_, producer);
     results = mechanism_.run_again(producer, inputs);
   }
   ++state_.stats.recomputations;

@@ -208,12 +208,12 @@ Room::Residents Room::residents() const {
   return result;
 }
 
-// Moves what no call uses, so that `size` bytes fit in one place. What is still being copied in stays: the compute
-// stream would wait for it.
+// Moves what no call has the address of, so that `size` bytes fit in one place. What is still being copied in stays:
+// the compute stream would wait for it.
 bool Room::compact(Bytes size, const Residents& residents) {
   const auto owner = [&](void* address) -> ferry::Storage* {
     const auto resident = residents.find(address);
-    if (resident == residents.end() || resident->second->locks > 0) return nullptr;
+    if (resident == residents.end() || resident->second->pins > 0) return nullptr;
     ferry::Storage* const bytes = resident->second->bytes();
     return bytes->find(state_.options.device)->pending.value < 0 ? bytes : nullptr;
   };

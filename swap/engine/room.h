@@ -48,6 +48,8 @@ class Room {
   const std::string& refusal() const { return refusal_; }
   // Evicts down to options.threshold, if there is one.
   void keep_threshold();
+  // Memory was short at least once.
+  bool is_short() const { return is_short_; }
   // Whether memory was short since this was asked last.
   bool take_was_short() { return std::exchange(was_short_, false); }
   // While one lives, nothing leaves for an allocation but what is leaving anyway.
