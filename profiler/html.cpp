@@ -57,11 +57,7 @@ void write_html(const trace::Trace& trace, const ReportOptions& options, std::os
   json data = {{"report", report_json(trace, options)}, {"begin", begin.count()}, {"end", end.count()}};
   data["left_out"] = keep_longest(timeline.spans);
   data["timeline"] = timeline_json(trace, timeline);
-  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  // A name may hold "</script>", which would end the element that holds the data.
-  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
-    text.replace(at, 1, "\\u003c");
-  out << kHtmlHead << text << kHtmlTail;
+  out << page(kReportPage, data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace ferry::profiler

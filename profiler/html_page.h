@@ -1,10 +1,11 @@
-// The page around the report's data: style, tables and a timeline that is drawn on a canvas.
+// The page of a Profiling Report: tables and a timeline that is drawn on a canvas.
 #pragma once
+
+#include "profiler/page.h"
 
 namespace ferry::profiler {
 
-// The data, a JSON object, goes between the two.
-extern const char* const kHtmlHead;
-extern const char* const kHtmlTail;
+// Its data: {"report", "begin", "end", "left_out", "timeline"}.
+extern const PageParts kReportPage;
 
 }  // namespace ferry::profiler

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -66,6 +67,53 @@ std::string arrow(const std::string& before, const std::string& after) {
   return before == after ? before : before + " -> " + after;
 }
 
+std::vector<std::array<std::string, 3>> total_rows(const AnalysisReport& before, const AnalysisReport& after) {
+  const auto count = [](std::int64_t value) { return std::to_string(value); };
+  return {
+      {"", "Before", "After"},
+      {"Synchronous CPU->GPU", count(before.sync_h2d.calls), count(after.sync_h2d.calls)},
+      {"Synchronous GPU->CPU", count(before.sync_d2h.calls), count(after.sync_d2h.calls)},
+      {"Host blocked, ms", milliseconds(before.blocked()), milliseconds(after.blocked())},
+      {"Share of the span", short_percent(before.share(before.blocked())), short_percent(after.share(after.blocked()))},
+      {"Span, ms", milliseconds(before.span), milliseconds(after.span)}};
+}
+
+struct ChangedRow {
+  std::string change, place, rule, calls, blocked;
+};
+struct ChangedRows {
+  std::vector<ChangedRow> rows;
+  std::string rest;  // what the rows leave out
+};
+
+ChangedRows changed_rows(const AnalysisReport& before, const AnalysisReport& after, std::size_t top) {
+  ChangedRows all;
+  std::int64_t same = 0, more = 0;
+  const Finding none;
+  for (const Difference& each : compare_hotspots(before, after)) {
+    if (each.change == Change::same) {
+      ++same;
+      continue;
+    }
+    if (all.rows.size() == top) {
+      ++more;
+      continue;
+    }
+    const Finding& a = each.before != nullptr ? *each.before : none;
+    const Finding& b = each.after != nullptr ? *each.after : none;
+    const Finding& shown = each.after != nullptr ? b : a;
+    std::string place = place_text(shown);
+    if (each.change == Change::moved) place += " (was " + a.frame + ")";
+    all.rows.push_back({std::string(word(each.change)), std::move(place),
+                        fmt::format("{} {}", shown.rule, direction_text(shown.direction)),
+                        arrow(std::to_string(a.calls), std::to_string(b.calls)),
+                        arrow(milliseconds(a.blocked), milliseconds(b.blocked))});
+  }
+  all.rest = counted(same, "hotspot", "hotspots") + " unchanged";
+  if (more > 0) all.rest = fmt::format("… {} more changed (--top), {}", more, all.rest);
+  return all;
+}
+
 }  // namespace
 
 std::vector<Difference> compare_hotspots(const AnalysisReport& before, const AnalysisReport& after) {
@@ -96,42 +144,38 @@ std::vector<Difference> compare_hotspots(const AnalysisReport& before, const Ana
   return differences;
 }
 
-std::string comparison_text(const AnalysisReport& before, const AnalysisReport& after) {
+std::string comparison_text(const AnalysisReport& before, const AnalysisReport& after, const PrintOptions& options) {
   using Align = TextTable::Align;
   std::string text = fmt::format("\nBefore: {}\nAfter:  {}\n\n", before.source, after.source);
   TextTable totals({Align::left, Align::right, Align::right});
-  totals.add({"", "Before", "After"});
-  const auto total = [&](const char* name, const std::string& a, const std::string& b) { totals.add({name, a, b}); };
-  total("Synchronous CPU->GPU", std::to_string(before.sync_h2d.calls), std::to_string(after.sync_h2d.calls));
-  total("Synchronous GPU->CPU", std::to_string(before.sync_d2h.calls), std::to_string(after.sync_d2h.calls));
-  total("Host blocked, ms", milliseconds(before.blocked()), milliseconds(after.blocked()));
-  total("Share of the span", short_percent(before.share(before.blocked())),
-        short_percent(after.share(after.blocked())));
-  total("Span, ms", milliseconds(before.span), milliseconds(after.span));
+  for (const auto& [name, a, b] : total_rows(before, after)) totals.add({name, a, b});
   text += totals.render() + '\n';
-  TextTable table({Align::left, Align::left, Align::left, Align::right, Align::right});
-  table.add({"Change", "Hotspot", "Rule", "Calls", "Blocked, ms"});
-  std::size_t same = 0;
-  for (const Difference& each : compare_hotspots(before, after)) {
-    if (each.change == Change::same) {
-      ++same;
-      continue;
-    }
-    const Finding& shown = each.after != nullptr ? *each.after : *each.before;
-    const Finding none;
-    const Finding& a = each.before != nullptr ? *each.before : none;
-    const Finding& b = each.after != nullptr ? *each.after : none;
-    std::string place = place_text(shown);
-    if (each.change == Change::moved) place += " (was " + a.frame + ")";
-    table.add({std::string(word(each.change)), place, fmt::format("{} {}", shown.rule, direction_text(shown.direction)),
-               arrow(std::to_string(a.calls), std::to_string(b.calls)),
-               arrow(milliseconds(a.blocked), milliseconds(b.blocked))});
+  const ChangedRows changes = changed_rows(before, after, options.top);
+  if (!changes.rows.empty()) {
+    TextTable table({Align::left, Align::left, Align::left, Align::right, Align::right});
+    table.add({"Change", "Hotspot", "Rule", "Calls", "Blocked, ms"});
+    for (const ChangedRow& row : changes.rows) table.add({row.change, row.place, row.rule, row.calls, row.blocked});
+    text += table.render();
   }
-  return text + table.render() +
-         fmt::format("{} unchanged\n", counted(static_cast<std::int64_t>(same), "hotspot", "hotspots"));
+  return text + changes.rest + '\n';
 }
 
-json comparison_json(const AnalysisReport& before, const AnalysisReport& after) {
+std::string comparison_markdown(const AnalysisReport& before, const AnalysisReport& after,
+                                const PrintOptions& options) {
+  std::string text = fmt::format("## {} → {}\n\n| | before | after |\n|---|--:|--:|\n", markdown_cell(before.source),
+                                 markdown_cell(after.source));
+  for (const auto& [name, a, b] : total_rows(before, after))
+    text += name.empty() ? "" : fmt::format("| {} | {} | {} |\n", name, a, b);
+  const ChangedRows changes = changed_rows(before, after, options.top);
+  if (!changes.rows.empty()) text += "\n| change | hotspot | rule | calls | blocked ms |\n|---|---|---|--:|--:|\n";
+  for (const ChangedRow& row : changes.rows) {
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.change, markdown_cell(row.place), markdown_cell(row.rule),
+                        markdown_cell(row.calls), markdown_cell(row.blocked));
+  }
+  return text + '\n' + changes.rest + '\n';
+}
+
+json comparison_json(const AnalysisReport& before, const AnalysisReport& after, std::optional<std::size_t> top) {
   const auto totals = [](const AnalysisReport& report) {
     return json{{"trace", report.source},
                 {"sync_copies", {{"h2d", report.sync_h2d.calls}, {"d2h", report.sync_d2h.calls}}},
@@ -140,11 +184,17 @@ json comparison_json(const AnalysisReport& before, const AnalysisReport& after) 
   };
   const auto side = [](const Finding* finding) -> json {
     if (finding == nullptr) return nullptr;
-    return {{"op", finding->op},       {"frame", finding->frame},      {"rule", finding->rule},
-            {"calls", finding->calls}, {"bytes", finding->size.count}, {"blocked_ns", finding->blocked.count()}};
+    return {{"op", finding->op},
+            {"frame", finding->frame},
+            {"rule", finding->rule},
+            {"direction", short_direction(finding->direction)},
+            {"calls", finding->calls},
+            {"bytes", finding->size.count},
+            {"blocked_ns", finding->blocked.count()}};
   };
   json out = {{"before", totals(before)}, {"after", totals(after)}, {"hotspots", json::array()}};
   for (const Difference& each : compare_hotspots(before, after)) {
+    if (top && out["hotspots"].size() == *top) break;
     out["hotspots"].push_back(
         {{"change", word(each.change)}, {"before", side(each.before)}, {"after", side(each.after)}});
   }

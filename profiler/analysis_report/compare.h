@@ -1,6 +1,7 @@
 // What changed between two traces of a program: hotspots that appeared, went, moved and grew.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,12 @@ struct Difference {
 // Refers to the reports: they must outlive it. By the change of blocked time, the largest first.
 std::vector<Difference> compare_hotspots(const AnalysisReport& before, const AnalysisReport& after);
 
-std::string comparison_text(const AnalysisReport& before, const AnalysisReport& after);
-nlohmann::json comparison_json(const AnalysisReport& before, const AnalysisReport& after);
+// The rows that changed, at most options.top of them, and how many did not.
+std::string comparison_text(const AnalysisReport& before, const AnalysisReport& after, const PrintOptions& options);
+std::string comparison_markdown(const AnalysisReport& before, const AnalysisReport& after, const PrintOptions& options);
+std::string comparison_html(const AnalysisReport& before, const AnalysisReport& after, const PrintOptions& options);
+// All hotspots, or the first `top`, those that did not change among them.
+nlohmann::json comparison_json(const AnalysisReport& before, const AnalysisReport& after,
+                               std::optional<std::size_t> top = std::nullopt);
 
 }  // namespace ferry::profiler::analysis_report

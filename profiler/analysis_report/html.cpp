@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "profiler/analysis_report/compare.h"
 #include "profiler/analysis_report/page.h"
 #include "profiler/analysis_report/views.h"
 
@@ -43,11 +44,12 @@ std::string report_html(const AnalysisReport& report, const std::vector<HotspotV
       break;
     }
   }
-  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  // A name may hold "</script>", which would end the element that holds the data.
-  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
-    text.replace(at, 1, "\\u003c");
-  return std::string(kPageHead) + text + kPageTail;
+  return page(kAnalysisPage, data.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string comparison_html(const AnalysisReport& before, const AnalysisReport& after, const PrintOptions& options) {
+  const json data = comparison_json(before, after, options.top);
+  return page(kComparisonPage, data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace ferry::profiler::analysis_report

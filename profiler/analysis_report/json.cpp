@@ -7,22 +7,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string_view short_direction(Direction direction) {
-  switch (direction) {
-    case Direction::host_to_device:
-      return "h2d";
-    case Direction::device_to_host:
-      return "d2h";
-    case Direction::device_to_device:
-      return "d2d";
-    case Direction::host_to_host:
-      return "h2h";
-    case Direction::unknown:
-      break;
-  }
-  return "unknown";
-}
-
 json place_json(const Finding& finding) {
   return {{"op", finding.op},
           {"op_chain", finding.chain},

@@ -2,95 +2,27 @@
 
 namespace ferry::profiler::analysis_report {
 
-const char* const kPageHead = R"html(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Trace Analysis</title>
-<style>
-:root { color-scheme: light dark; --bg: #fbfbfc; --card: #fff; --text: #1c1e21; --soft: #626a73; --line: #e2e5e9;
-  --bad: #c2410c; --good: #15803d; --op: #93c5fd; --annotation: #cbd5e1; --frame: #e2e8f0; --call: #fcd34d;
-  --kernel: #6ee7b7; --copy: #fdba74; --memset: #d8b4fe; --hot: #ef4444; --ink: #10141a; }
-@media (prefers-color-scheme: dark) { :root { --bg: #14171b; --card: #1c2026; --text: #e6e8eb; --soft: #9aa3ad;
-  --line: #30363d; --bad: #fb923c; --good: #4ade80; --annotation: #94a3b8; --frame: #64748b; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--bg); color: var(--text); font: 14px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1100px; margin: 0 auto; padding: 24px 16px 64px; }
-h1 { font-size: 21px; margin: 0 0 2px; }
-h2 { font-size: 15px; margin: 30px 0 10px; }
-p { margin: 4px 0 0; overflow-wrap: anywhere; }
-.soft { color: var(--soft); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 10px; margin-top: 16px; }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 11px 14px; }
-.tile b { display: block; font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-.hotspot { margin-bottom: 12px; border-left: 3px solid var(--bad); }
-.hotspot.allowed { border-left-color: var(--line); }
-.hotspot h3 { margin: 0; font-size: 14px; overflow-wrap: anywhere; }
-.change { color: var(--good); font-weight: 500; }
-.split { display: flex; height: 6px; margin: 8px 0 2px; border-radius: 3px; overflow: hidden; background: var(--line); }
-.split i { display: block; }
-.wide { overflow-x: auto; padding: 0; }
-table { border-collapse: collapse; width: 100%; }
-th, td { padding: 5px 12px; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top;
-  font-variant-numeric: tabular-nums; white-space: nowrap; }
-th { font-weight: 500; color: var(--soft); font-size: 12px; }
-tr:last-child td { border-bottom: 0; }
-th.text, td.text { text-align: left; white-space: normal; min-width: 132px; overflow-wrap: anywhere; }
+const PageParts kAnalysisPage = {
+    "Trace Analysis",
+    R"css(:root { --op: #93c5fd; --annotation: #cbd5e1; --frame: #e2e8f0; --call: #fcd34d; --kernel: #6ee7b7; --copy: #fdba74;
+  --memset: #d8b4fe; --hot: #ef4444; }
+@media (prefers-color-scheme: dark) { :root { --annotation: #94a3b8; --frame: #64748b; } }
+.finding.allowed { border-left-color: var(--line); }
+td { vertical-align: top; }
+th.text, td.text { white-space: normal; min-width: 158px; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; margin-top: 8px; touch-action: pan-y; }
 svg text { font: 10.5px system-ui, sans-serif; fill: var(--ink); pointer-events: none; }
 svg text.track { fill: var(--soft); }
 details { margin-top: 6px; }
 summary { color: var(--soft); cursor: pointer; }
 .note { min-height: 21px; color: var(--soft); font-size: 12.5px; }
-.legend span { margin-right: 14px; white-space: nowrap; display: inline-block; }
-.legend i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 5px; }
-</style>
-</head>
-<body>
-<main></main>
-<script type="application/json" id="data">
-)html";
-
-const char* const kPageTail = R"html(
-</script>
-<script>
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent), report = data.report;
-const main = document.querySelector("main");
-function node(tag, attributes, ...children) {
-  const result = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes || {})) result.setAttribute(key, value);
-  result.append(...children);
-  return result;
-}
-function drawn(tag, attributes, ...children) {
-  const result = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(attributes)) result.setAttribute(key, value);
-  result.append(...children);
-  return result;
-}
+)css",
+    R"js(const report = data.report;
+const drawn = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 const ms = ns => (ns / 1e6).toLocaleString("en", { maximumSignificantDigits: 6 }) + " ms";
-const share = part => (100 * part).toLocaleString("en", { maximumFractionDigits: 2 }) + " %";
-function bytes(count) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let unit = 0;
-  for (; count >= 1024 && unit < 4; ++unit) count /= 1024;
-  return (unit ? count.toFixed(2) : count) + " " + units[unit];
-}
 const ways = { h2d: "CPU → GPU", d2h: "GPU → CPU", d2d: "GPU → GPU", h2h: "CPU → CPU", unknown: "" };
 const place = item => [item.op, item.frame].filter(Boolean).join(" at ") || item.thread || "unknown place";
-const section = (title, ...children) => main.append(node("h2", {}, title), ...children);
-// Columns whose header begins with "<" hold text.
-function table(headers, rows) {
-  const cell = (tag, text, i) => node(tag, headers[i].startsWith("<") ? { class: "text" } : {}, text);
-  const head = node("tr", {}, ...headers.map((text, i) => cell("th", text.replace("<", ""), i)));
-  const body = rows.map(row => node("tr", {}, ...row.map((text, i) => cell("td", String(text), i))));
-  return node("div", { class: "card wide" }, node("table", {}, node("thead", {}, head), node("tbody", {}, ...body)));
-}
-const tile = (name, value, note) => node("div", { class: "card tile" }, node("span", { class: "soft" }, name),
-  node("b", {}, value), node("span", { class: "soft" }, note || ""));
-
 main.append(node("h1", {}, "Trace Analysis"), node("p", { class: "soft" }, `${report.trace} · ${report.format}` +
   (report.rank >= 0 ? ` · rank ${report.rank}` : "") + (report.virtual_time ? " · virtual time" : "")));
 main.append(node("div", { class: "tiles" },
@@ -149,28 +81,60 @@ function hotspot(item, i) {
     if (i < 3) { details.open = true; requestAnimationFrame(show); }
     lines.push(details);
   }
-  return node("div", { class: "card hotspot" + (item.allowed ? " allowed" : "") }, ...lines);
+  return node("div", { class: "card finding" + (item.allowed ? " allowed" : "") }, ...lines);
 }
-const legend = [["frame", "function"], ["annotation", "region"], ["op", "op"], ["call", "call"], ["hot", "synchronous copy"],
-  ["kernel", "kernel"], ["copy", "copy"], ["memset", "memset"]];
-section("Hotspots", ...(report.hotspots.length ? [node("p", { class: "soft legend" },
-  ...legend.map(([color, text]) => node("span", {}, node("i", { style: `background:var(--${color})` }), text)))] :
-  [node("p", {}, "No synchronous copy between host and device.")]), ...report.hotspots.map(hotspot));
-if (report.memcpy.length) section("GpuMemCpy Summary", table(
+const colors = [["frame", "function"], ["annotation", "region"], ["op", "op"], ["call", "call"],
+  ["hot", "synchronous copy"], ["kernel", "kernel"], ["copy", "copy"], ["memset", "memset"]];
+section("Hotspots", report.hotspots.length ? legend(colors) :
+  node("p", {}, "No synchronous copy between host and device."), ...report.hotspots.map(hotspot));
+if (report.memcpy.length) section("GpuMemCpy Summary", tableCard(
   ["<Copies", "<Direction", "<Host memory", "Calls", "Bytes", "GPU time", "Host blocked"],
-  report.memcpy.map(m => [m.synchronous ? "GpuMemcpySync" : "GpuMemcpyAsync", ways[m.direction], m.memory, m.calls,
-    bytes(m.bytes), ms(m.gpu_ns), ms(m.blocked_ns)])));
-if (report.explicit.length) section("Explicit reads", table(["<Op", "<Copies", "Calls", "Bytes", "Blocked"],
-  report.explicit.map(r => [place(r), ways[r.direction], r.calls, bytes(r.bytes), ms(r.blocked_ns)])));
-if (report.findings.length) section("Other findings", table(["<Rule", "<Where", "<What", "Time", "<Change"],
-  report.findings.map(f => [f.rule, f.op || f.frame ? place(f) : "", f.text, ms(f.blocked_ns), f.fix])));
-if (report.files) section("Files", table(["<File", "Rank", "Span", "To GPU", "From GPU", "Host blocked"],
-  report.files.map(f => [f.trace, f.rank ?? "", ms(f.span_ns), f.sync_copies.h2d, f.sync_copies.d2h,
-    ms(f.blocked_ns.h2d + f.blocked_ns.d2h)])));
+  report.memcpy.map(m => ({ cells: [m.synchronous ? "GpuMemcpySync" : "GpuMemcpyAsync", ways[m.direction], m.memory, m.calls,
+    bytes(m.bytes), ms(m.gpu_ns), ms(m.blocked_ns)] }))));
+if (report.explicit.length) section("Explicit reads", tableCard(["<Op", "<Copies", "Calls", "Bytes", "Blocked"],
+  report.explicit.map(r => ({ cells: [place(r), ways[r.direction], r.calls, bytes(r.bytes), ms(r.blocked_ns)] }))));
+if (report.findings.length) section("Other findings", tableCard(["<Rule", "<Where", "<What", "Time", "<Change"],
+  report.findings.map(f => ({ cells: [f.rule, f.op || f.frame ? place(f) : "", f.text, ms(f.blocked_ns), f.fix] }))));
+if (report.files) section("Files", tableCard(["<File", "Rank", "Span", "To GPU", "From GPU", "Host blocked"],
+  report.files.map(f => ({ cells: [f.trace, f.rank ?? "", ms(f.span_ns), f.sync_copies.h2d, f.sync_copies.d2h,
+    ms(f.blocked_ns.h2d + f.blocked_ns.d2h)] }))));
 if (report.warnings.length) section("Warnings", ...report.warnings.map(text => node("p", {}, text)));
-</script>
-</body>
-</html>
-)html";
+)js"};
+
+const PageParts kComparisonPage = {"Trace Comparison",
+                                   R"css(th.text, td.text { white-space: normal; overflow-wrap: anywhere; }
+td { vertical-align: top; }
+td small { display: block; color: var(--soft); }
+.went { color: var(--good); font-weight: 500; }
+.appeared { color: var(--bad); font-weight: 500; }
+tr.same td { color: var(--soft); }
+)css",
+                                   R"js(const { before, after, hotspots } = data;
+const number = ns => (ns / 1e6).toLocaleString("en", { maximumSignificantDigits: 6 });
+const ms = ns => number(ns) + " ms";
+const ways = { h2d: "CPU → GPU", d2h: "GPU → CPU" };
+const blocked = report => report.blocked_ns.h2d + report.blocked_ns.d2h;
+const part = report => report.span_ns ? blocked(report) / report.span_ns : 0;
+const place = item => [item.op, item.frame].filter(Boolean).join(" at ") || "unknown place";
+const both = (a, b, text) => a === b ? text(a) : `${text(a)} → ${text(b)}`;
+
+main.append(node("h1", {}, "Trace Comparison"), node("p", { class: "soft" }, "Before: " + before.trace),
+  node("p", { class: "soft" }, "After: " + after.trace));
+main.append(node("div", { class: "tiles" },
+  tile("Host blocked", both(blocked(before), blocked(after), number) + " ms",
+    both(part(before), part(after), share) + " of the span"),
+  tile("Synchronous CPU → GPU", both(before.sync_copies.h2d, after.sync_copies.h2d, String)),
+  tile("Synchronous GPU → CPU", both(before.sync_copies.d2h, after.sync_copies.d2h, String)),
+  tile("Span", both(before.span_ns, after.span_ns, number) + " ms")));
+const figure = (row, name, text) => both(row.before ? row.before[name] : 0, row.after ? row.after[name] : 0, text);
+section("Hotspots", hotspots.length ? tableCard(["<Change", "<Where", "<Copies", "Calls", "Bytes", "Host blocked, ms"],
+  hotspots.map(row => {
+    const shown = row.after || row.before;
+    const where = row.change === "moved" ? [node("small", {}, "was at " + row.before.frame)] : [];
+    return { attributes: row.change === "same" ? { class: "same" } : {}, cells: [node("span", { class: row.change }, row.change),
+      node("span", {}, place(shown), ...where), `${shown.rule}, ${ways[shown.direction] || ""}`,
+      figure(row, "calls", String), figure(row, "bytes", bytes), figure(row, "blocked_ns", number)] };
+  })) : node("p", {}, "No synchronous copy between host and device in either trace."));
+)js"};
 
 }  // namespace ferry::profiler::analysis_report

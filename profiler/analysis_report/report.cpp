@@ -200,6 +200,15 @@ void sort_hotspots(AnalysisReport& report, HotspotSort sort) {
   std::ranges::stable_sort(report.hotspots, [&](const Finding& a, const Finding& b) { return figure(a) > figure(b); });
 }
 
+AnalysisReport first_rows(AnalysisReport report, std::size_t top) {
+  report.hotspots.resize(std::min(top, report.hotspots.size()));
+  report.explicit_reads.resize(std::min(top, report.explicit_reads.size()));
+  std::map<std::string, std::size_t> of_rule;
+  std::erase_if(report.findings, [&](const Finding& finding) { return ++of_rule[finding.rule] > top; });
+  for (AnalysisReport& part : report.parts) part = first_rows(std::move(part), top);
+  return report;
+}
+
 std::string_view direction_text(Direction direction) {
   switch (direction) {
     case Direction::host_to_device:
@@ -210,6 +219,22 @@ std::string_view direction_text(Direction direction) {
       return "GPU->GPU";
     case Direction::host_to_host:
       return "CPU->CPU";
+    case Direction::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view short_direction(Direction direction) {
+  switch (direction) {
+    case Direction::host_to_device:
+      return "h2d";
+    case Direction::device_to_host:
+      return "d2h";
+    case Direction::device_to_device:
+      return "d2d";
+    case Direction::host_to_host:
+      return "h2h";
     case Direction::unknown:
       break;
   }

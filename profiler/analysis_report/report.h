@@ -82,13 +82,19 @@ struct PrintOptions {
   std::size_t top = 20;  // rows of hotspots and of findings of each rule
 };
 
+// Only the first `top` hotspots, explicit reads and findings of each rule; totals stay. What --top leaves of JSON and
+// the page; the other formats say how many more there are.
+AnalysisReport first_rows(AnalysisReport report, std::size_t top);
+
 std::string report_text(const AnalysisReport& report, const PrintOptions& options);
 std::string report_markdown(const AnalysisReport& report, const PrintOptions& options);
 nlohmann::json report_json(const AnalysisReport& report);
 
 // Words that the formats share.
-std::string_view direction_text(Direction direction);  // "CPU->GPU"
-std::string_view memory_text(HostMemory memory);       // "pageable"; "" when it is not known
-std::string place_text(const Finding& finding);        // "aten::to at train.py(31): step"
+std::string_view direction_text(Direction direction);   // "CPU->GPU"
+std::string_view short_direction(Direction direction);  // "h2d"
+std::string_view memory_text(HostMemory memory);        // "pageable"; "" when it is not known
+std::string place_text(const Finding& finding);         // "aten::to at train.py(31): step"
+std::string markdown_cell(std::string_view text);       // with what Markdown would take for its own escaped
 
 }  // namespace ferry::profiler::analysis_report

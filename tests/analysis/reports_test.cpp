@@ -190,7 +190,7 @@ TEST(Compare, TellsMovedFromWentAndAppeared) {
   EXPECT_EQ(moved, 1);
   EXPECT_EQ(went, 1);
   EXPECT_EQ(appeared, 1);
-  EXPECT_THAT(comparison_text(before, after), HasSubstr("was train.py(3): step"));
+  EXPECT_THAT(comparison_text(before, after, {}), HasSubstr("was train.py(3): step"));
   EXPECT_EQ(comparison_json(before, after)["hotspots"].size(), 3u);
   for (const Difference& each : compare_hotspots(before, before)) EXPECT_EQ(each.change, Change::same);
 }

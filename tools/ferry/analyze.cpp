@@ -28,9 +28,11 @@ namespace reports = profiler::analysis_report;
 struct Settings {
   std::vector<std::string> files;
   std::string format = "text", sort = "blocked", output, allow, max_blocked, perfetto;
-  std::size_t top = 20;
+  std::optional<std::size_t> top;
   std::optional<std::int64_t> step, rank, max_sync;
   bool compare = false;
+
+  reports::PrintOptions print_options() const { return {.top = top.value_or(reports::PrintOptions{}.top)}; }
 };
 
 struct Analysis {
@@ -61,8 +63,9 @@ std::optional<AnalysisReport> analyse_file(const Settings& settings, const std::
   if (settings.rank && activity.rank != *settings.rank) return std::nullopt;
   const TraceIndex index(std::move(activity), settings.step);
   AnalysisReport report = reports::make_report(index);
+  reports::sort_hotspots(report, reports::parse_hotspot_sort(settings.sort));
   if (settings.format == "html") {
-    for (reports::HotspotView& view : reports::hotspot_views(index, report, settings.top))
+    for (reports::HotspotView& view : reports::hotspot_views(index, report, settings.print_options().top))
       analysis.views.push_back(std::move(view));
   }
   if (!settings.perfetto.empty())
@@ -91,13 +94,14 @@ void write_json(const nlohmann::json& json, std::ostream& out) {
 }
 
 void write(const Settings& settings, const Analysis& analysis, const reports::Limits& limits, std::ostream& out) {
-  const reports::PrintOptions options{.top = settings.top};
   const AnalysisReport& report = analysis.report;
-  if (settings.format == "text") out << reports::report_text(report, options);
-  if (settings.format == "markdown") out << reports::report_markdown(report, options);
-  if (settings.format == "html") out << reports::report_html(report, analysis.views);
+  // JSON and the page hold all rows, unless the user wants fewer.
+  const auto rows = [&] { return settings.top ? reports::first_rows(report, *settings.top) : report; };
+  if (settings.format == "text") out << reports::report_text(report, settings.print_options());
+  if (settings.format == "markdown") out << reports::report_markdown(report, settings.print_options());
+  if (settings.format == "html") out << reports::report_html(rows(), analysis.views);
   if (settings.format == "junit") out << reports::report_junit(report, limits);
-  if (settings.format == "json") write_json(reports::report_json(report), out);
+  if (settings.format == "json") write_json(reports::report_json(rows()), out);
 }
 
 void check(const AnalysisReport& report, const reports::Limits& limits) {
@@ -108,20 +112,20 @@ void check(const AnalysisReport& report, const reports::Limits& limits) {
   throw CLI::RuntimeError(1);
 }
 
-// The limits hold for the second trace.
+// The limits hold for the second trace, and JUnit's cases are of it.
 void compare(const Settings& settings, const reports::Limits& limits) {
   FERRY_CHECK(settings.files.size() == 2, InvalidArgument, "--compare takes two traces, not {}", settings.files.size());
-  FERRY_CHECK(settings.format == "text" || settings.format == "json", InvalidArgument,
-              "--compare prints text or json, not {}", settings.format);
-  const Analysis before = analyse(settings, {settings.files[0]}), after = analyse(settings, {settings.files[1]});
+  const AnalysisReport before = analyse(settings, {settings.files[0]}).report;
+  const AnalysisReport after = analyse(settings, {settings.files[1]}).report;
+  const reports::PrintOptions options = settings.print_options();
   write_to(settings.output, [&](std::ostream& out) {
-    if (settings.format == "text") {
-      out << reports::comparison_text(before.report, after.report);
-    } else {
-      write_json(reports::comparison_json(before.report, after.report), out);
-    }
+    if (settings.format == "text") out << reports::comparison_text(before, after, options);
+    if (settings.format == "markdown") out << reports::comparison_markdown(before, after, options);
+    if (settings.format == "html") out << reports::comparison_html(before, after, options);
+    if (settings.format == "junit") out << reports::report_junit(after, limits);
+    if (settings.format == "json") write_json(reports::comparison_json(before, after, settings.top), out);
   });
-  check(after.report, limits);
+  check(after, limits);
 }
 
 void run(const Settings& settings) {
@@ -152,7 +156,10 @@ void add_analyze_command(CLI::App& app) {
   command->add_option("-o,--output", settings->output, "Write to FILE instead of stdout")->type_name("FILE");
   command->add_option("--sort", settings->sort, "Order of hotspots: blocked, calls, bytes, drain or copy")
       ->capture_default_str();
-  command->add_option("--top", settings->top, "Rows of hotspots, and of findings of a rule")->capture_default_str();
+  command
+      ->add_option("--top", settings->top,
+                   "Rows of hotspots, and of findings of a rule (default: 20; JSON and the page: all)")
+      ->type_name("N");
   command->add_option("--step", settings->step, "Only the step of this number")->type_name("N");
   command->add_option("--rank", settings->rank, "Only files of this rank")->type_name("N");
   command->add_option("--max-sync", settings->max_sync, "Exit 1 for more synchronous copies than N")->type_name("N");

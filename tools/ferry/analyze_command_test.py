@@ -76,6 +76,23 @@ class AnalyzeCommand(unittest.TestCase):
         fewer = self.write("fewer.json", json.dumps({"traceEvents": TRACE["traceEvents"][:3]}))
         self.assertRegex(self.analyze("--compare", self.trace, fewer).stdout, r"went +aten::to")
         self.analyze("--compare", self.trace, code=2)
+        both = ["--compare", self.trace, fewer]
+        rows = json.loads(self.analyze(*both, "--format", "json").stdout)["hotspots"]
+        self.assertEqual(sorted(row["change"] for row in rows), ["same", "went"])
+        self.assertEqual(len(json.loads(self.analyze(*both, "--format", "json", "--top", "1").stdout)["hotspots"]), 1)
+        self.assertIn("| went | aten::to | sync\\_copy GPU->CPU |", self.analyze(*both, "--format", "markdown").stdout)
+        page = self.analyze(*both, "--format", "html").stdout
+        self.assertTrue(page.startswith("<!doctype html>"))
+        self.assertIn('"change":"went"', page)
+        self.assertIn('tests="2" failures="2"',
+                      self.analyze(*both, "--format", "junit", "--max-sync", "0", code=1).stdout)
+
+    def test_top_limits_rows_in_every_format(self):
+        report = json.loads(self.analyze(self.trace, "--format", "json", "--top", "1").stdout)
+        self.assertEqual(len(report["hotspots"]), 1)
+        self.assertEqual(report["sync_copies"], {"h2d": 1, "d2h": 1})
+        for form in ("text", "markdown"):
+            self.assertIn("… 1 more (--top)", self.analyze(self.trace, "--format", form, "--top", "1").stdout)
 
     def test_unusable_input_is_one_line(self):
         for arguments in ([self.write("bad.json", '{"traceEvents": [{"ph": "X" 1}]}')], [self.write("empty", "")],

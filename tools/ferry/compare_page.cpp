@@ -151,11 +151,7 @@ std::string compare_page(const Json& figures, std::span<const MeasuredRow> rows)
     entry["timeline"] = TimelineJson(row.measured->trace).make();
     if (row.measured->plan) entry["decisions"] = decisions_json(*row.measured->plan, row.measured->iteration);
   }
-  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // A name may hold "</script>", which would end the element that holds the data.
-  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
-    text.replace(at, 1, "\\u003c");
-  return kComparePageHead + text + kComparePageTail;
+  return profiler::page(kComparePage, data.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace ferry::cli

@@ -1,12 +1,11 @@
-// The page around a comparison's data: style, tables, and a chart that is drawn on a canvas.
+// The page of a comparison: tables, and a chart that is drawn on a canvas.
 #pragma once
 
-#include <string>
+#include "profiler/page.h"
 
 namespace ferry::cli {
 
-// The data, a JSON object, goes between the two.
-extern const std::string kComparePageHead;
-extern const std::string kComparePageTail;
+// Its data: the figures of `ferry compare --format json`, each row with its text and timeline.
+extern const profiler::PageParts kComparePage;
 
 }  // namespace ferry::cli
