@@ -87,10 +87,11 @@ struct Track {
   std::int64_t stream = -1;
 };
 
-// A wait whose stream the trace recorded.
+// What the trace recorded of a wait: whose work it was for.
 struct RecordedWait {
-  std::uint64_t correlation = 0;
-  std::int64_t stream = -1;
+  std::uint64_t correlation = 0;  // of the call that waited
+  std::int64_t stream = -1;       // -1: not said
+  std::uint64_t record = 0;       // correlation of the call that recorded the event it waited for; 0: not said
 };
 
 struct Gpu {

@@ -125,8 +125,7 @@ void TraceIndex::find_launches() {
   std::stable_sort(launches_.begin(), launches_.end(), [](auto a, auto b) { return a.first < b.first; });
 }
 
-EventIndex TraceIndex::launch_of(EventIndex work) const {
-  const std::uint64_t correlation = event(work).correlation;
+EventIndex TraceIndex::call_of(std::uint64_t correlation) const {
   if (correlation == 0) return -1;
   const auto found = std::lower_bound(launches_.begin(), launches_.end(), correlation,
                                       [](const auto& launch, std::uint64_t id) { return launch.first < id; });

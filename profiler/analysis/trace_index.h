@@ -97,7 +97,9 @@ class TraceIndex {
   // The innermost host slice of the track at a time, -1: none.
   EventIndex slice_at(TrackIndex track, Nanoseconds time) const;
   // The call that enqueued GPU work; -1: not recorded.
-  EventIndex launch_of(EventIndex work) const;
+  EventIndex launch_of(EventIndex work) const { return call_of(event(work).correlation); }
+  // The host's call of a correlation; -1 for 0 and where none was recorded.
+  EventIndex call_of(std::uint64_t correlation) const;
 
   // By begin. Those outside of the window are left out.
   const std::vector<Transfer>& transfers() const { return transfers_; }

@@ -31,6 +31,9 @@ class TransferBuilder {
 
  private:
   const Event& event(EventIndex index) const { return index_.event(index); }
+  // Tools that write whole microseconds cut times.
+  static constexpr Nanoseconds kCut{1000};
+
   static bool is_copy(CallClass call) { return call == CallClass::copy || call == CallClass::copy_async; }
   static bool enqueues(CallClass call) {
     return call == CallClass::launch || is_copy(call) || call == CallClass::memset || call == CallClass::memset_async;
@@ -52,8 +55,10 @@ class TransferBuilder {
   }
 
   void add_copy(EventIndex work, EventIndex call) {
-    // A call may copy in several pieces; a graph's copies are many copies of one launch.
-    const bool is_one = call >= 0 && event(call).kind == EventKind::call && is_copy(event(call).call);
+    // A call may copy in several pieces; a graph's copies are many copies of one launch. What a call of an unknown name
+    // enqueued tells what it is.
+    const bool is_call = call >= 0 && event(call).kind == EventKind::call;
+    const bool is_one = is_call && (is_copy(event(call).call) || event(call).call == CallClass::other);
     if (is_one) {
       const auto [known, is_new] = by_call_.try_emplace(call, transfers_.size());
       if (!is_new) {
@@ -66,6 +71,7 @@ class TransferBuilder {
     Transfer transfer{.call = call, .work = work, .begin = event(call >= 0 ? call : work).begin};
     take(transfer, detail(event(work)));
     if (is_one) take(transfer, detail(event(call)));
+    if (call < 0) loose_.push_back(transfers_.size());
     transfers_.push_back(transfer);
   }
 
@@ -83,7 +89,22 @@ class TransferBuilder {
     if (transfer.destination == 0) transfer.destination = detail.destination;
   }
 
+  // Where correlations are missing: the copy without a call that the GPU did within this one.
+  Transfer* find_within(const Event& call, Direction direction) {
+    const auto begin_of = [&](std::size_t loose) { return event(transfers_[loose].work).begin; };
+    // A call copies in few pieces; more would be searched in vain, again and again.
+    std::ptrdiff_t left = 64;
+    for (auto at = std::ranges::lower_bound(loose_, call.begin, {}, begin_of);
+         at != loose_.end() && begin_of(*at) < call.end && left > 0; ++at, --left) {
+      Transfer& transfer = transfers_[*at];
+      const bool is_free = transfer.call < 0 && event(transfer.work).end <= call.end + kCut;
+      if (is_free && (direction == Direction::unknown || direction == transfer.direction)) return &transfer;
+    }
+    return nullptr;
+  }
+
   void add_calls_without_work() {
+    std::ranges::stable_sort(loose_, {}, [&](std::size_t loose) { return event(transfers_[loose].work).begin; });
     for (std::size_t i = 0; i < activity_.events.size(); ++i) {
       const Event& call = activity_.events[i];
       const EventIndex index = static_cast<EventIndex>(i);
@@ -93,6 +114,15 @@ class TransferBuilder {
       // A call within another's is that call's own work.
       const EventIndex outer = index_.parents_[i];
       if (outer >= 0 && event(outer).kind == EventKind::call) continue;
+      if (Transfer* const found = find_within(call, transfer.direction)) {
+        found->call = index;
+        found->begin = call.begin;
+        take(*found, detail(call));
+        by_call_.emplace(index, static_cast<std::size_t>(found - transfers_.data()));
+        --index_.counts_.copies_without_call;
+        --index_.counts_.work_without_launch;
+        continue;
+      }
       ++index_.counts_.copies_without_work;
       if (!transfer.crosses()) continue;
       by_call_.emplace(index, transfers_.size());
@@ -100,47 +130,60 @@ class TransferBuilder {
     }
   }
 
+  // Goes through a thread's calls with the asynchronous copy that was enqueued last, while nothing is after it.
   void find_waits() {
-    std::unordered_map<std::uint64_t, std::int64_t> streams;  // of waits
-    for (const RecordedWait& wait : activity_.waits) streams.emplace(wait.correlation, wait.stream);
+    for (const RecordedWait& wait : activity_.waits) recorded_.emplace(wait.correlation, &wait);
     for (std::size_t track = 0; track < activity_.tracks.size(); ++track) {
       if (activity_.tracks[track].device >= 0) continue;
-      std::int64_t pending = -1;  // the transfer that was enqueued last, with nothing after it
-      bool event_recorded = false;
+      Pending pending;
       const auto [first, last] = index_.range(static_cast<TrackIndex>(track));
       for (EventIndex i = first; i < last; ++i) {
-        const Event& call = event(i);
-        if (call.kind != EventKind::call) continue;
-        const EventIndex outer = index_.parents_[static_cast<std::size_t>(i)];
-        const bool is_inner = outer >= 0 && event(outer).kind == EventKind::call;
-        if (enqueues(call.call) && (!is_inner || by_call_.contains(i))) {
-          const auto known = by_call_.find(i);
-          pending = call.call == CallClass::copy_async && known != by_call_.end()
-                        ? static_cast<std::int64_t>(known->second)
-                        : -1;
-          event_recorded = false;
-        } else if (call.call == CallClass::record_event) {
-          event_recorded = true;
-        } else if (pending >= 0 && waits(call.call)) {
-          Transfer& transfer = transfers_[static_cast<std::size_t>(pending)];
-          if (!is_wait_for(transfer, call, streams, event_recorded)) continue;
-          transfer.wait = i;
-          pending = -1;
-        }
+        if (event(i).kind == EventKind::call) take_call(i, pending);
       }
     }
   }
 
-  bool is_wait_for(const Transfer& transfer, const Event& wait,
-                   const std::unordered_map<std::uint64_t, std::int64_t>& streams, bool event_recorded) const {
+  struct Pending {
+    std::int64_t transfer = -1;
+    EventIndex recorded = -1;  // the last call that recorded an event since
+  };
+
+  void take_call(EventIndex index, Pending& pending) {
+    const Event& call = event(index);
+    const EventIndex outer = index_.parents_[static_cast<std::size_t>(index)];
+    const bool is_inner = outer >= 0 && event(outer).kind == EventKind::call;
+    const auto known = by_call_.find(index);
+    if (known != by_call_.end() || (enqueues(call.call) && !is_inner)) {
+      const bool is_pending = call.call != CallClass::copy && known != by_call_.end();
+      pending = {is_pending ? static_cast<std::int64_t>(known->second) : -1, -1};
+    } else if (call.call == CallClass::record_event) {
+      pending.recorded = index;
+    } else if (pending.transfer >= 0 && waits(call.call)) {
+      Transfer& transfer = transfers_[static_cast<std::size_t>(pending.transfer)];
+      if (!is_wait_for(transfer, call, pending.recorded)) return;
+      transfer.wait = index;
+      pending.transfer = -1;
+    }
+  }
+
+  bool is_wait_for(const Transfer& transfer, const Event& wait, EventIndex recorded_since) const {
     // Waiting for the whole device is waiting for the data that is read next, not for data that is written.
     if (wait.call == CallClass::wait_device) return transfer.direction == Direction::device_to_host;
-    // An event tells the end of the copy only when it was recorded after it.
-    if (wait.call == CallClass::wait_event && !event_recorded) return false;
-    const auto known = streams.find(wait.correlation);
-    if (wait.correlation == 0 || known == streams.end() || known->second < 0 || transfer.work < 0) return true;
+    const auto known = wait.correlation == 0 ? recorded_.end() : recorded_.find(wait.correlation);
+    const RecordedWait said = known == recorded_.end() ? RecordedWait{} : *known->second;
+    // An event tells the end of the copy only when it was recorded after it, by the call that the trace names or any.
+    if (wait.call == CallClass::wait_event) {
+      if (recorded_since < 0) return false;
+      if (said.record != 0 && !is_recorded_after(transfer, said.record)) return false;
+    }
+    if (said.stream < 0 || transfer.work < 0) return true;
     const std::int64_t stream = activity_.tracks[static_cast<std::size_t>(event(transfer.work).track)].stream;
-    return stream < 0 || stream == known->second;
+    return stream < 0 || stream == said.stream;
+  }
+
+  bool is_recorded_after(const Transfer& transfer, std::uint64_t record) const {
+    const EventIndex call = index_.call_of(record);
+    return call < 0 || event(call).begin >= transfer.begin;
   }
 
   void decide(Transfer& transfer) const {
@@ -154,8 +197,7 @@ class TransferBuilder {
       transfer.evidence = Evidence::synchronous_call;
     } else if (transfer.wait >= 0) {
       transfer.evidence = Evidence::waited_for;
-    } else if (transfer.memory == HostMemory::pageable &&
-               (transfer.call < 0 || (has_call && is_copy(event(transfer.call).call)))) {
+    } else if (transfer.memory == HostMemory::pageable && (transfer.call < 0 || by_call_.contains(transfer.call))) {
       transfer.evidence = Evidence::pageable;
     }
   }
@@ -186,7 +228,9 @@ class TransferBuilder {
   TraceIndex& index_;
   const Activity& activity_;
   std::vector<Transfer> transfers_;
+  std::vector<std::size_t> loose_;  // without a call, by begin
   std::unordered_map<EventIndex, std::size_t> by_call_;
+  std::unordered_map<std::uint64_t, const RecordedWait*> recorded_;  // by the waiting call's correlation
 };
 
 void join_transfers(TraceIndex& index) { TransferBuilder(index).build(); }

@@ -78,7 +78,6 @@ class GzipSource : public ByteSource {
     while (stream_.avail_out == wanted && !ended_) step();
     return wanted - stream_.avail_out;
   }
-  bool cut_short() const override { return cut_short_; }
 
  private:
   bool refill() {
@@ -93,7 +92,6 @@ class GzipSource : public ByteSource {
   void step() {
     if (!refill()) {
       ended_ = true;
-      cut_short_ = !between_members_;
       return;
     }
     // Padding after the last member is no further member.
@@ -117,7 +115,7 @@ class GzipSource : public ByteSource {
   std::vector<char> in_;
   z_stream stream_{};
   std::uint64_t taken_ = 0;
-  bool between_members_ = true, ended_ = false, cut_short_ = false;
+  bool between_members_ = true, ended_ = false;
 };
 
 }  // namespace
@@ -153,14 +151,16 @@ void Input::look() {
   const std::size_t got = open()->read(magic, 2);
   compressed_ = got == 2 && magic[0] == '\x1f' && magic[1] == '\x8b';
   const std::unique_ptr<ByteSource> source = open();
-  head_.resize(kHeadSize);
-  std::size_t filled = 0;
-  while (filled < kHeadSize) {
-    const std::size_t more = source->read(head_.data() + filled, kHeadSize - filled);
+  // Small files are common: memory that is not needed is not touched.
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  while (head_.size() < kHeadSize) {
+    const std::size_t filled = head_.size();
+    head_.resize(std::min(filled + kPiece, kHeadSize));
+    const std::size_t more = source->read(head_.data() + filled, head_.size() - filled);
+    head_.resize(filled + more);
     if (more == 0) break;
-    filled += more;
   }
-  head_.resize(filled);
+  if (head_.starts_with(kByteOrderMark)) head_.erase(0, kByteOrderMark.size());
 }
 
 }  // namespace ferry::profiler::importers

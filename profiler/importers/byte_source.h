@@ -14,9 +14,10 @@ class ByteSource {
   virtual ~ByteSource() = default;
   // Up to `size` bytes; 0 only at the end. Throws: ParseError when reading or decompressing fails.
   virtual std::size_t read(char* to, std::size_t size) = 0;
-  // The source ended before the compressed data did; known once read() has given 0.
-  virtual bool cut_short() const { return false; }
 };
+
+// What editors and shells of one system put before UTF-8 text.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // A file or text to import, and what it begins with.
 class Input {
@@ -31,7 +32,7 @@ class Input {
   const std::string& path() const { return path_; }
   // All bytes of memory; "" for a file.
   std::string_view bytes() const { return bytes_; }
-  // The first bytes, decompressed; 1 MiB of them where there are as many.
+  // The first bytes, decompressed, without a byte order mark; 1 MiB of them where there are as many.
   std::string_view head() const { return head_; }
   bool compressed() const { return compressed_; }
 

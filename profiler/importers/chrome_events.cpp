@@ -132,6 +132,10 @@ class EventReader {
       event_.source = unsigned_number();
     } else if (key == "dst") {
       event_.destination = unsigned_number();
+    } else if (key == "wait_on_stream") {
+      event_.waited_stream = number(-1);
+    } else if (key == "wait_on_cuda_event_record_corr_id") {
+      event_.waited_record = unsigned_number();
     } else if (key == "step_num") {
       event_.step = number(-1);
     } else if (key == "drain_ns") {

@@ -26,6 +26,8 @@ struct ChromeEvent {
   std::uint64_t external = 0;                    // "External id", "external id"
   std::int64_t device = -1, stream = -1;         // "device", "stream"
   std::int64_t bytes = -1;                       // "bytes", "size"
+  std::int64_t waited_stream = -1;               // "wait_on_stream"
+  std::uint64_t waited_record = 0;               // "wait_on_cuda_event_record_corr_id"
   std::int64_t step = -1;                        // "step_num"
   std::int64_t drain_ns = -1, transfer_ns = -1;  // ferry's
   std::uint64_t source = 0, destination = 0;     // "src", "dst"

@@ -15,21 +15,26 @@ struct Word {
   std::string_view word;
   Direction direction;
 };
-// Arrays are device memory.
+// Of names without spaces and marks: "Memcpy HtoD (Host -> Device)" is "memcpyhtodhostdevice". Arrays are device
+// memory.
 constexpr Word kDirections[] = {{"htod", Direction::host_to_device},
                                 {"h2d", Direction::host_to_device},
                                 {"htoa", Direction::host_to_device},
-                                {"host -> device", Direction::host_to_device},
-                                {"host to device", Direction::host_to_device},
-                                {"cpu->gpu", Direction::host_to_device},
-                                {"cudapinned->gpu", Direction::host_to_device},
+                                {"hosttodevice", Direction::host_to_device},
+                                {"hostdevice", Direction::host_to_device},
+                                {"pageabledevice", Direction::host_to_device},
+                                {"pinneddevice", Direction::host_to_device},
+                                {"cpugpu", Direction::host_to_device},
+                                {"pinnedgpu", Direction::host_to_device},
                                 {"dtoh", Direction::device_to_host},
                                 {"d2h", Direction::device_to_host},
                                 {"atoh", Direction::device_to_host},
-                                {"device -> host", Direction::device_to_host},
-                                {"device to host", Direction::device_to_host},
-                                {"gpu->cpu", Direction::device_to_host},
-                                {"gpu->cudapinned", Direction::device_to_host},
+                                {"devicetohost", Direction::device_to_host},
+                                {"devicehost", Direction::device_to_host},
+                                {"devicepageable", Direction::device_to_host},
+                                {"devicepinned", Direction::device_to_host},
+                                {"gpucpu", Direction::device_to_host},
+                                {"gpucudapinned", Direction::device_to_host},
                                 {"dtod", Direction::device_to_device},
                                 {"d2d", Direction::device_to_device},
                                 {"ptop", Direction::device_to_device},
@@ -38,11 +43,21 @@ constexpr Word kDirections[] = {{"htod", Direction::host_to_device},
                                 {"atod", Direction::device_to_device},
                                 {"dtoa", Direction::device_to_device},
                                 {"atoa", Direction::device_to_device},
-                                {"gpu->gpu", Direction::device_to_device},
-                                {"device -> device", Direction::device_to_device},
+                                {"devicetodevice", Direction::device_to_device},
+                                {"devicedevice", Direction::device_to_device},
+                                {"gpugpu", Direction::device_to_device},
                                 {"htoh", Direction::host_to_host},
                                 {"h2h", Direction::host_to_host},
-                                {"host -> host", Direction::host_to_host}};
+                                {"hosttohost", Direction::host_to_host},
+                                {"hosthost", Direction::host_to_host}};
+
+std::string without_marks(std::string_view lower_case) {
+  std::string result;
+  for (const char c : lower_case) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) result += c;
+  }
+  return result;
+}
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -65,10 +80,10 @@ std::string_view field(std::string_view text, std::string_view key) {
 }  // namespace
 
 CopyDetail copy_of_name(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower(name), words = without_marks(text);
   CopyDetail copy;
   for (const Word& word : kDirections) {
-    if (text.find(word.word) == std::string::npos) continue;
+    if (words.find(word.word) == std::string::npos) continue;
     copy.direction = word.direction;
     break;
   }

@@ -45,8 +45,15 @@ std::string shown(char c) {
 }  // namespace
 
 JsonReader::JsonReader(std::unique_ptr<ByteSource> source, std::string name)
-    : source_(std::move(source)), name_(std::move(name)), buffer_(kBufferSize) {
-  p_ = end_ = buffer_.data();
+    : source_(std::move(source)),
+      name_(std::move(name)),
+      buffer_(std::make_unique_for_overwrite<char[]>(kBufferSize)),
+      size_(kBufferSize) {
+  p_ = end_ = buffer_.get();
+  const char* keep = p_;
+  while (end_ - p_ < std::ssize(kByteOrderMark) && refill(keep)) {
+  }
+  if (std::string_view(p_, end_).starts_with(kByteOrderMark)) p_ += kByteOrderMark.size();
 }
 
 void JsonReader::fail(std::string_view message) const {
@@ -55,19 +62,20 @@ void JsonReader::fail(std::string_view message) const {
 
 // Reads on behind end_. What begins at `keep` stays, perhaps elsewhere: `keep` and p_ follow it.
 bool JsonReader::refill(const char*& keep) {
-  char* const begin = buffer_.data();
+  char* const begin = buffer_.get();
   const std::size_t kept = static_cast<std::size_t>(end_ - keep), at = static_cast<std::size_t>(p_ - keep);
   passed_ += static_cast<std::uint64_t>(keep - begin);
-  if (kept >= buffer_.size() / 2) {
+  if (kept >= size_ / 2) {
     if (kept >= kLongestString) fail("a string of more than 64 MiB");
-    std::vector<char> larger(buffer_.size() * 2);
-    std::memcpy(larger.data(), keep, kept);
+    auto larger = std::make_unique_for_overwrite<char[]>(size_ * 2);
+    std::memcpy(larger.get(), keep, kept);
     buffer_ = std::move(larger);
+    size_ *= 2;
   } else if (kept > 0) {
     std::memmove(begin, keep, kept);
   }
-  const std::size_t got = source_->read(buffer_.data() + kept, buffer_.size() - kept);
-  keep = buffer_.data();
+  const std::size_t got = source_->read(buffer_.get() + kept, size_ - kept);
+  keep = buffer_.get();
   p_ = keep + at;
   end_ = keep + kept + got;
   return got > 0;

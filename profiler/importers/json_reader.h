@@ -2,14 +2,13 @@
 // wants are stepped over at the speed of a search for quotes and brackets.
 //
 // Takes what tools write beyond the standard: control characters between values and within strings, commas before a
-// closing bracket, NaN and Infinity, unknown escapes (kept as they are).
+// closing bracket, NaN and Infinity, unknown escapes (kept as they are), a byte order mark.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "profiler/importers/byte_source.h"
 
@@ -47,7 +46,7 @@ class JsonReader {
   void skip();
 
   // The byte of the (decompressed) input that is read next.
-  std::uint64_t offset() const { return passed_ + static_cast<std::uint64_t>(p_ - buffer_.data()); }
+  std::uint64_t offset() const { return passed_ + static_cast<std::uint64_t>(p_ - buffer_.get()); }
   // Throws ParseError: "name: byte N: message".
   [[noreturn]] void fail(std::string_view message) const;
 
@@ -65,7 +64,8 @@ class JsonReader {
 
   std::unique_ptr<ByteSource> source_;
   std::string name_;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
+  std::size_t size_ = 0;  // of the buffer
   const char* p_ = nullptr;
   const char* end_ = nullptr;
   std::uint64_t passed_ = 0;  // bytes before the buffer

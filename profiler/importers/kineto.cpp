@@ -74,8 +74,7 @@ class KinetoDialect : public ChromeDialect {
         gpu_slice(event, EventKind::memset);
         return;
       case Category::wait_record:
-        activity_.waits.push_back({event.correlation, event.stream});
-        return;
+        return wait_record(event);
       case Category::ignored:
         return;
     }
@@ -143,6 +142,14 @@ class KinetoDialect : public ChromeDialect {
     detail.destination = event.destination;
     added.detail = static_cast<std::int32_t>(activity_.copies.size());
     activity_.copies.push_back(detail);
+  }
+
+  void wait_record(const ChromeEvent& event) {
+    // CUPTI's mark of no stream and of no event, as the widths of its fields write them.
+    constexpr std::int64_t kNone = 0xffffffff;
+    const std::int64_t stream = event.waited_stream >= 0 ? event.waited_stream : event.stream;
+    activity_.waits.push_back({event.correlation, stream < kNone ? stream : -1,
+                               event.waited_record < static_cast<std::uint64_t>(kNone) ? event.waited_record : 0});
   }
 
   Event& gpu_slice(const ChromeEvent& event, EventKind kind) {

@@ -224,7 +224,11 @@ class NsightReader {
 
   void read_waits() {
     TableRows rows = table("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", {"correlationId", "streamId"}, {"globalPid"});
-    while (rows.next()) activity_.waits.push_back({correlation(rows.integer(2), rows.integer(0)), rows.integer(1)});
+    constexpr std::int64_t kNone = 0xffffffff;  // CUPTI's mark of no stream
+    while (rows.next()) {
+      const std::int64_t stream = rows.integer(1);
+      activity_.waits.push_back({correlation(rows.integer(2), rows.integer(0)), stream < kNone ? stream : -1});
+    }
   }
 
   // Ranges pushed and popped (59) and started and ended (60); marks have no end.

@@ -16,11 +16,15 @@ using analysis::CopyDetail;
 using analysis::Event;
 using analysis::EventKind;
 
-// "conv2d[1.234 ms]" → "conv2d".
+// "conv2d[1.234 ms]" → "conv2d". Only a number and a unit are a duration: "split[0]" stays.
 std::string_view without_duration(std::string_view name) {
-  if (!name.ends_with("ms]") && !name.ends_with("us]")) return name;
   const std::size_t bracket = name.rfind('[');
-  return bracket == std::string_view::npos ? name : name.substr(0, bracket);
+  if (!name.ends_with("s]") || bracket == std::string_view::npos) return name;
+  const std::string_view inside = name.substr(bracket + 1, name.size() - bracket - 2);
+  const std::size_t digits = std::min(inside.find_first_not_of("0123456789."), inside.size());
+  const std::string_view unit = inside.substr(std::min(inside.find_first_not_of(' ', digits), inside.size()));
+  const bool is_duration = digits > 0 && (unit == "s" || unit == "ms" || unit == "us" || unit == "ns");
+  return is_duration ? name.substr(0, bracket) : name;
 }
 
 // "1234(C++)" and "1234(Python)" are one thread.

@@ -25,33 +25,56 @@ std::string quoted(std::string_view name) { return fmt::format("\"{}\"", name); 
 
 int stop(void*) { return 1; }
 
+// A number of the header, whose bytes are in the order of the network.
+std::uint64_t number_at(std::string_view header, std::size_t at, std::size_t size) {
+  std::uint64_t value = 0;
+  for (const char c : header.substr(at, size)) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+std::uint64_t size_of(const Input& input) {
+  if (input.path().empty()) return input.bytes().size();
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(input.path(), error);
+  return error ? 0 : size;
+}
+
 }  // namespace
 
 void SqliteFile::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 void FinalizeStatement::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
 SqliteFile::SqliteFile(const Input& input) : name_(input.name()) {
+  const std::uint64_t size = size_of(input);
+  read_header(input.head(), size);
   sqlite3* database = nullptr;
   const std::string path = input.path().empty() ? ":memory:" : as_uri(input.path());
   const int flags = input.path().empty() ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
   const int result = sqlite3_open_v2(path.c_str(), &database, flags, nullptr);
   database_.reset(database);
   FERRY_CHECK(result == SQLITE_OK, ParseError, "{}: SQLite cannot open it: {}", name_, sqlite3_errstr(result));
-  std::uint64_t size = input.bytes().size();
   if (input.path().empty()) {
     auto* const bytes = reinterpret_cast<unsigned char*>(const_cast<char*>(input.bytes().data()));
     const int loaded = sqlite3_deserialize(database, "main", bytes, static_cast<sqlite3_int64>(size),
                                            static_cast<sqlite3_int64>(size), SQLITE_DESERIALIZE_READONLY);
     FERRY_CHECK(loaded == SQLITE_OK, ParseError, "{}: SQLite cannot open it: {}", name_, sqlite3_errstr(loaded));
-  } else {
-    std::error_code error;
-    size = std::filesystem::file_size(input.path(), error);
   }
   sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // Pages that refer to each other in circles would be read for ever: no query of ours takes more steps than this.
   const std::uint64_t steps = std::min<std::uint64_t>(1'000'000 + 64 * size, 0x7fffffff);
   sqlite3_progress_handler(database, static_cast<int>(steps), stop, nullptr);
+}
+
+void SqliteFile::read_header(std::string_view head, std::uint64_t size) {
+  constexpr std::size_t kHeaderSize = 100;
+  FERRY_CHECK(head.size() >= kHeaderSize, ParseError, "{}: byte {}: the file ends within its header", name_, size);
+  const std::uint64_t page = number_at(head, 16, 2), pages = number_at(head, 28, 4);
+  page_size_ = page == 1 ? 65536 : static_cast<std::int64_t>(page);
+  // The count of pages holds where both counts of changes agree: old versions of SQLite did not keep it.
+  const std::uint64_t whole = pages * static_cast<std::uint64_t>(page_size_);
+  FERRY_CHECK(number_at(head, 24, 4) != number_at(head, 92, 4) || size >= whole, ParseError,
+              "{}: byte {}: the file ends, and its header tells of {} bytes", name_, size, whole);
 }
 
 std::vector<std::string> SqliteFile::columns(std::string_view table) const {
@@ -62,14 +85,31 @@ std::vector<std::string> SqliteFile::columns(std::string_view table) const {
       "WHERE t.type = 'table' AND t.name = ? AND t.sql NOT LIKE 'CREATE VIRTUAL%'";
   int result = sqlite3_prepare_v2(database_.get(), query.c_str(), -1, &made, nullptr);
   const std::unique_ptr<sqlite3_stmt, FinalizeStatement> statement(made);
-  FERRY_CHECK(result == SQLITE_OK, ParseError, "{}: {}", name_, sqlite3_errmsg(database_.get()));
+  FERRY_CHECK(result == SQLITE_OK, ParseError, "{}: byte 0: {}", name_, sqlite3_errmsg(database_.get()));
   sqlite3_bind_text(made, 1, table.data(), static_cast<int>(table.size()), SQLITE_STATIC);
   while ((result = sqlite3_step(made)) == SQLITE_ROW) {
     const unsigned char* const name = sqlite3_column_text(made, 0);
     if (name != nullptr) names.emplace_back(reinterpret_cast<const char*>(name));
   }
-  FERRY_CHECK(result == SQLITE_DONE, ParseError, "{}: table {}: {}", name_, table, sqlite3_errmsg(database_.get()));
+  if (result != SQLITE_DONE) fail(table);
   return names;
+}
+
+std::int64_t SqliteFile::first_byte(std::string_view table) const {
+  sqlite3_stmt* made = nullptr;
+  sqlite3_prepare_v2(database_.get(), "SELECT rootpage FROM sqlite_master WHERE name = ?", -1, &made, nullptr);
+  const std::unique_ptr<sqlite3_stmt, FinalizeStatement> statement(made);
+  if (made == nullptr) return 0;
+  sqlite3_bind_text(made, 1, table.data(), static_cast<int>(table.size()), SQLITE_STATIC);
+  if (sqlite3_step(made) != SQLITE_ROW) return 0;
+  const std::int64_t page = sqlite3_column_int64(made, 0);
+  return page > 0 && page <= 0xffffffff ? (page - 1) * page_size_ : 0;
+}
+
+void SqliteFile::fail(std::string_view table) const {
+  const std::string message = sqlite3_errmsg(database_.get());
+  throw ParseError(
+      fmt::format("{}: byte {}: table {}, which begins there: {}", name_, first_byte(table), table, message));
 }
 
 TableRows::TableRows(const SqliteFile& file, std::string_view table, const std::vector<std::string_view>& needed,
@@ -93,16 +133,14 @@ TableRows::TableRows(const SqliteFile& file, std::string_view table, const std::
   const std::string query = fmt::format("SELECT {} FROM {}", list, quoted(table));
   const int result = sqlite3_prepare_v2(file.database_.get(), query.c_str(), -1, &made, nullptr);
   statement_.reset(made);
-  FERRY_CHECK(result == SQLITE_OK, ParseError, "{}: table {}: {}", file.name_, table,
-              sqlite3_errmsg(file.database_.get()));
+  if (result != SQLITE_OK) file.fail(table);
 }
 
 bool TableRows::next() {
   while (exists_) {
     const int result = sqlite3_step(statement_.get());
     if (result == SQLITE_DONE) return false;
-    FERRY_CHECK(result == SQLITE_ROW, ParseError, "{}: table {}: {}", file_.name_, table_,
-                sqlite3_errmsg(file_.database_.get()));
+    if (result != SQLITE_ROW) file_.fail(table_);
     bool complete = true;
     for (std::size_t i = 0; i < needed_; ++i) complete = complete && !is_null(i);
     if (complete) return true;

@@ -18,10 +18,12 @@ struct FinalizeStatement {
   void operator()(sqlite3_stmt* statement) const;
 };
 
-// Not thread-safe. All throw ParseError, with the table, where SQLite finds the file damaged.
+// Not thread-safe. All throw ParseError where SQLite finds the file damaged, with the table and the byte of its first
+// page: SQLite does not say which of its pages it is.
 class SqliteFile {
  public:
   // Requires: the input is no memory that goes away while this lives.
+  // Throws: ParseError also for a file that is shorter than its header says, of which SQLite reads nothing.
   explicit SqliteFile(const Input& input);
 
   // The columns of a table; empty where there is no such table (views do not count).
@@ -29,11 +31,15 @@ class SqliteFile {
 
  private:
   friend class TableRows;
+  void read_header(std::string_view head, std::uint64_t size);
+  [[noreturn]] void fail(std::string_view table) const;
+  std::int64_t first_byte(std::string_view table) const;
   struct Close {
     void operator()(sqlite3* database) const;
   };
 
   std::string name_;
+  std::int64_t page_size_ = 0;
   std::unique_ptr<sqlite3, Close> database_;
 };
 

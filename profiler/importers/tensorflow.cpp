@@ -96,6 +96,8 @@ class TensorFlowDialect : public ChromeDialect {
       return;
     }
     event.call = analysis::classify_call(name);
+    if (event.call == CallClass::other && event.correlation != 0 && contains(name, "emcpy"))
+      event.call = CallClass::copy_async;
     if (event.call != CallClass::other || event.correlation != 0) {
       event.kind = EventKind::call;
       if (event.call == CallClass::other) event.call = CallClass::launch;
@@ -113,7 +115,7 @@ class TensorFlowDialect : public ChromeDialect {
 bool recognizes(const Input& input) {
   if (!looks_like_chrome_events(input)) return false;
   const std::string_view head = input.head();
-  return contains(head, "\"/device:GPU:") || contains(head, "\"/host:CPU\"") || contains(head, "\"/device:TPU:");
+  return contains(head, "/device:GPU:") || contains(head, "/host:CPU") || contains(head, "/device:TPU:");
 }
 
 bool is_jax(const Activity& activity) {

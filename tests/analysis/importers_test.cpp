@@ -58,6 +58,10 @@ TEST(Kineto, TakesABareArrayAndStrayCharacters) {
   EXPECT_EQ(imported(text).events.size(), 1u);
 }
 
+TEST(Kineto, TakesAByteOrderMark) {
+  EXPECT_EQ(imported("\xef\xbb\xbf" + KinetoText().slice("cpu_op", "a", "1", "2").text()).events.size(), 1u);
+}
+
 TEST(Kineto, KeepsTheWholeEventsOfACutFile) {
   std::string text = KinetoText().slice("cpu_op", "a", "1", "2").slice("cpu_op", "b", "3", "2").text();
   text.resize(text.size() - 20);
@@ -106,6 +110,32 @@ TEST(Kineto, JoinsOpsByExternalIdOnlyWhereItIsNoCorrelation) {
   EXPECT_EQ(op_of_copy(7), "");
 }
 
+TEST(Kineto, DirectionsAreReadFromEachToolsWords) {
+  for (const char* name : {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Host -> Device)", "CopyHostToDevice",
+                           "MEMCPY_HtoD", "Memcpy (Pinned -> Device)", "GpuMemcpySync:CPU->GPU", "Host-to-Device"}) {
+    KinetoText trace;
+    trace.call("hipMemcpyWithStream", "10", "20", 1).gpu("gpu_memcpy", name, "12", "6", 1);
+    EXPECT_EQ(report_of(trace.text()).sync_h2d.calls, 1) << name;
+  }
+  for (const char* name : {"Memcpy DtoH (Device -> Pinned)", "CopyDeviceToHost", "Memcpy (Device -> Pageable)",
+                           "GpuMemcpySync:GPU->CPU", "MEMCPY_DtoH"}) {
+    KinetoText trace;
+    trace.call("cudaMemcpy", "10", "20", 1).gpu("gpu_memcpy", name, "12", "6", 1);
+    EXPECT_EQ(report_of(trace.text()).sync_d2h.calls, 1) << name;
+  }
+}
+
+TEST(Kineto, NullStreamsOfWaitsAreNone) {
+  for (const char* none : {"-1", "4294967295", "18446744073709551615"}) {
+    KinetoText trace;
+    trace.call("cudaMemcpyAsync", "10", "4", 1);
+    trace.gpu("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", "20", "6", 1);
+    trace.call("cudaStreamSynchronize", "18", "10", 3);
+    trace.slice("cuda_sync", "Stream Sync", "18", "10", fmt::format(R"("stream": {}, "correlation": 3)", none));
+    EXPECT_EQ(report_of(trace.text()).sync_h2d.calls, 1) << none;
+  }
+}
+
 TEST(Kineto, MatchesBeginsWithEnds) {
   KinetoText trace;
   trace.raw(R"({"ph": "B", "cat": "x", "name": "outer", "pid": 1, "tid": 1, "ts": 1})");
@@ -139,6 +169,20 @@ TEST(Paddle, ReadsNamesCorrelationsAndThreads) {
   EXPECT_EQ(report.hotspots[0].frame, "File 'train.py', line 7, in main");
   EXPECT_EQ(report.hotspots[0].blocked, Nanoseconds(30'500));
   EXPECT_THAT(report.hotspots[0].fix, HasSubstr("pin_memory"));
+}
+
+TEST(Paddle, DurationsGoFromNamesAndIndicesStay) {
+  const auto name_of = [](const std::string& name) {
+    const std::string event = R"x({"schemaVersion": "1.0.1", "traceEvents": [{"ph": "X", "cat": "Operator", "pid": 1,
+      "tid": "1(C++)", "ts": 1, "dur": 2, "name": ")x";
+    const Activity activity = imported(event + name + "\"}]}");
+    return std::string(activity.name_of(activity.events.at(0)));
+  };
+  EXPECT_EQ(name_of("conv2d[1.2 ms]"), "conv2d");
+  EXPECT_EQ(name_of("conv2d[3 s]"), "conv2d");
+  EXPECT_EQ(name_of("conv2d[90.000us]"), "conv2d");
+  EXPECT_EQ(name_of("split[0]"), "split[0]");
+  EXPECT_EQ(name_of("uses[gpus]"), "uses[gpus]");
 }
 
 TEST(TensorFlow, ReadsStreamsAndMemcpyDetails) {
@@ -224,9 +268,25 @@ TEST(Nsight, SaysWhichTablesAndColumnsItMisses) {
 TEST(Nsight, NamesADamagedFile) {
   std::string bytes = database(kNsightTables);
   for (std::size_t i = 100; i < bytes.size(); i += 3) bytes[i] = '\x7f';
-  EXPECT_THAT(error_of(bytes), HasSubstr("trace: "));
+  EXPECT_THAT(error_of(bytes), HasSubstr("trace: byte "));
   bytes.resize(60);
-  EXPECT_NE(error_of(bytes), "");
+  EXPECT_EQ(error_of(bytes), "trace: byte 60: the file ends within its header");
+}
+
+TEST(Nsight, SaysWhereAFileIsCut) {
+  std::string bytes = database(kNsightTables);
+  const std::size_t whole = bytes.size();
+  bytes.resize(whole - 4096);
+  EXPECT_EQ(error_of(bytes),
+            fmt::format("trace: byte {}: the file ends, and its header tells of {} bytes", bytes.size(), whole));
+}
+
+TEST(Nsight, NamesTheTableThatIsDamagedAndItsByte) {
+  std::string bytes = database(std::string(kNsightTables) +
+                               "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (100, 150, 7, 16777217, 1);");
+  // The second page holds the first table, StringIds; the third the calls.
+  for (std::size_t i = 2 * 4096; i < 3 * 4096; ++i) bytes[i] = '\x7f';
+  EXPECT_THAT(error_of(bytes), HasSubstr("trace: byte 8192: table CUPTI_ACTIVITY_KIND_RUNTIME, which begins there: "));
 }
 
 }  // namespace

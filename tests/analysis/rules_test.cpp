@@ -76,6 +76,22 @@ TEST(SyncCopy, AnEventTellsTheEndOnlyOfWhatWasEnqueuedBeforeIt) {
   EXPECT_EQ(report.sync_d2h.calls, 1);
 }
 
+TEST(SyncCopy, TheEventWaitedForIsTheOneThatTheTraceNames) {
+  const auto calls = [](const char* args) {
+    KinetoText trace;
+    trace.call("cudaEventRecord", "5", "1", 8);
+    trace.call("cudaMemcpyAsync", "10", "4", 1);
+    trace.gpu("gpu_memcpy", kToHostPinned, "20", "6", 1);
+    trace.call("cudaEventRecord", "16", "1", 9).call("cudaEventSynchronize", "18", "10", 3);
+    trace.slice("cuda_sync", "Event Sync", "18", "10", std::string(R"("stream": -1, "correlation": 3, )") + args);
+    return report_of(trace.text()).sync_d2h.calls;
+  };
+  EXPECT_EQ(calls(R"("wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 9)"), 1);
+  EXPECT_EQ(calls(R"("wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 8)"), 0);
+  EXPECT_EQ(calls(R"("wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 9)"), 0);
+  EXPECT_EQ(calls(R"("wait_on_stream": 4294967295, "wait_on_cuda_event_record_corr_id": 0)"), 1);
+}
+
 TEST(SyncCopy, WaitingForTheDeviceIsReadingNotWriting) {
   EXPECT_EQ(report_of(pinned_copy(kToHostPinned).call("cudaDeviceSynchronize", "18", "10").text()).sync_d2h.calls, 1);
   EXPECT_EQ(report_of(pinned_copy().call("cudaDeviceSynchronize", "18", "10").text()).sync_calls(), 0);
@@ -125,6 +141,33 @@ TEST(SyncCopy, PiecesOfOneCallAreOneCopy) {
   const AnalysisReport report = report_of(trace.text());
   EXPECT_EQ(report.sync_h2d.calls, 1);
   EXPECT_EQ(report.hotspots.at(0).size, Bytes{15});
+}
+
+TEST(SyncCopy, AreFoundByTimeWhereCorrelationsAreMissing) {
+  KinetoText trace;
+  trace.slice("cpu_op", "aten::copy_", "5", "50")
+      .call("cudaMemcpyAsync", "10", "14")
+      .call("cudaStreamSynchronize", "25", "5");
+  trace.slice("gpu_memcpy", kToDevice, "12", "6", R"("stream": 7, "bytes": 8)");
+  trace.call("cuMemcpyDtoH_v2", "60", "10");
+  trace.slice("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", "62", "6", R"("stream": 7, "bytes": 8)");
+  trace.slice("gpu_memcpy", kToDevice, "90", "6", R"("stream": 7, "bytes": 8)");
+  const AnalysisReport report = report_of(trace.text());
+  EXPECT_EQ(report.sync_h2d.calls, 2);  // the last one by its memory alone
+  EXPECT_EQ(report.sync_h2d.blocked, Nanoseconds(19'000));
+  EXPECT_EQ(report.sync_d2h.calls, 1);
+  EXPECT_EQ(report.sync_d2h.blocked, Nanoseconds(10'000));
+  EXPECT_THAT(report.warnings, testing::Contains(testing::HasSubstr("1 copy has no recorded call")));
+}
+
+TEST(SyncCopy, ACallOfAnUnknownNameIsWhatItEnqueued) {
+  KinetoText trace;
+  trace.call("newMemoryTransfer", "10", "4", 1).gpu("gpu_memcpy", kToHostPinned, "12", "6", 1);
+  trace.call("cudaStreamSynchronize", "18", "10", 2);
+  trace.call("newMemoryTransfer", "40", "4", 3).gpu("gpu_memcpy", kToDevice, "42", "6", 3);
+  const AnalysisReport report = report_of(trace.text());
+  EXPECT_EQ(report.sync_d2h.blocked, Nanoseconds(14'000));
+  EXPECT_EQ(report.sync_h2d.calls, 1);
 }
 
 TEST(PageableAsyncCopy, AnEndInPageableMemoryMakesItSynchronous) {
