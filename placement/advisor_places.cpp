@@ -44,7 +44,7 @@ Nanoseconds Replay::duration(const Places& places) const {
         changes.added.push_back({use.order, after[i]->first, after[i]->second, trace_.tensors[tensor].size});
     }
   }
-  return trace_.end - trace_.begin - timeline_.saving(changes);
+  return trace_.end - trace_.begin - timeline_.saving(changes) + allocation_time(places, changes);
 }
 
 Bytes Replay::peak_on(Device gpu, const Places& places) const {

@@ -20,7 +20,11 @@ Device lowest(std::uint64_t devices) {
 }  // namespace
 
 Replay::Replay(const trace::Trace& trace, const CostModel* model)
-    : trace_(trace), copy_cost_(trace, model), op_cost_(trace, model), timeline_(trace, copy_cost_, op_cost_) {
+    : trace_(trace),
+      model_(model),
+      copy_cost_(trace, model),
+      op_cost_(trace, model),
+      timeline_(trace, copy_cost_, op_cost_) {
   make_groups();
   make_uses();
   match_copies();
@@ -28,11 +32,15 @@ Replay::Replay(const trace::Trace& trace, const CostModel* model)
 }
 
 void Replay::make_groups() {
-  std::map<std::tuple<trace::StringIndex, trace::SiteIndex, trace::StringIndex, trace::Phase>, GroupIndex> known;
+  // Updates count by whose tensors they write, which decides where they run.
+  using Key = std::tuple<trace::StringIndex, trace::SiteIndex, trace::StringIndex, trace::Phase, GroupIndex>;
+  std::map<Key, GroupIndex> known;
+  std::vector<GroupIndex> makers(trace_.tensors.size(), -1);
   group_of_.resize(trace_.ops.size());
   for (std::size_t i = 0; i < trace_.ops.size(); ++i) {
     const trace::OpRecord& op = trace_.ops[i];
-    const auto key = std::tuple(op.name, op.site, op.scope, op.phase);
+    const bool is_update = op.phase == trace::Phase::optimizer && !op.outputs.empty() && op.outputs[0].tensor >= 0;
+    const Key key(op.name, op.site, op.scope, op.phase, is_update ? makers[at(op.outputs[0].tensor)] : -1);
     const auto [entry, is_new] = known.try_emplace(key, static_cast<GroupIndex>(groups_.size()));
     if (is_new) groups_.push_back({.op = op.name, .scope = op.scope, .site = op.site, .device = op.device});
     Group& group = groups_[at(entry->second)];
@@ -41,6 +49,9 @@ void Replay::make_groups() {
     group.movable = group.movable && op.phase == trace::Phase::forward &&
                     op.cause != trace::PlacementCause::inherited && op.cause != trace::PlacementCause::op_rule;
     group_of_[i] = entry->second;
+    for (const trace::Argument& output : op.outputs) {
+      if (output.tensor >= 0 && makers[at(output.tensor)] < 0) makers[at(output.tensor)] = entry->second;
+    }
   }
 }
 
@@ -101,12 +112,15 @@ void Replay::match_copies() {
 
 GroupIndex Replay::leader_of(const Group& follower, GroupIndex index) const {
   const trace::OpRecord& op = trace_.ops[at(follower.ops.front())];
-  if (op.phase == trace::Phase::optimizer) {
-    // It runs where its parameters are: with the op that made them, if this trace saw it and it is one. State was made
-    // by the optimizer itself.
+  const auto writes_input = [&](const trace::Argument& output) {
+    return output.tensor >= 0 && std::ranges::count(op.inputs, output.tensor, &trace::Argument::tensor) > 0;
+  };
+  if (op.phase == trace::Phase::optimizer || std::ranges::any_of(op.outputs, writes_input)) {
+    // It runs where what it writes is: with the op that made that, if this trace saw it and it is one. An optimizer
+    // made its state itself.
     GroupIndex maker = -1;
     for (const trace::Argument& output : op.outputs) {
-      if (output.tensor < 0 || std::ranges::count(op.inputs, output.tensor, &trace::Argument::tensor) == 0) continue;
+      if (!writes_input(output)) continue;
       const GroupIndex producer = producer_of(output.tensor);
       if (producer < 0 || producer == index) continue;
       if (trace_.ops[at(groups_[at(producer)].ops.front())].phase == trace::Phase::optimizer) continue;
@@ -127,15 +141,57 @@ GroupIndex Replay::leader_of(const Group& follower, GroupIndex index) const {
   return by_name >= 0 ? by_name : candidates == 1 ? only : -1;
 }
 
+// Of an inherited op whose name and line tell no leader: gradients and first values are computed by ordinary ops, too.
+// It goes with the reader of its result; of a gradient, the forward op at its line reads what the reader's made.
+GroupIndex Replay::leader_by_reader(const Group& follower) const {
+  for (const trace::OpIndex op : follower.ops) {
+    for (const trace::Argument& output : trace_.ops[at(op)].outputs) {
+      if (output.tensor < 0) continue;
+      for (const Use& use : uses_[at(output.tensor)]) {
+        if (!use.read || use.op < 0 || use.op == op) continue;
+        const GroupIndex reader = groups_[at(group_of(use.op))].leader;
+        if (reader < 0) continue;
+        const GroupIndex next = reader_at_line(reader, follower.site);
+        return next >= 0 ? next : reader;
+      }
+    }
+  }
+  return -1;
+}
+
+// A group that the program places at the line and that reads what `maker` makes; -1: none.
+GroupIndex Replay::reader_at_line(GroupIndex maker, trace::SiteIndex site) const {
+  for (const trace::Argument& made : trace_.ops[at(groups_[at(maker)].ops.front())].outputs) {
+    if (made.tensor < 0) continue;
+    for (const Use& use : uses_[at(made.tensor)]) {
+      if (!use.read || use.op < 0) continue;
+      const GroupIndex reader = group_of(use.op);
+      if (reader != maker && groups_[at(reader)].movable && groups_[at(reader)].site == site) return reader;
+    }
+  }
+  return -1;
+}
+
 void Replay::link_followers() {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const trace::OpRecord& first = trace_.ops[at(groups_[i].ops.front())];
     if (first.cause != trace::PlacementCause::inherited) continue;
     const GroupIndex leader = leader_of(groups_[i], static_cast<GroupIndex>(i));
     if (leader < 0) continue;
-    groups_[at(leader)].followers.push_back(static_cast<GroupIndex>(i));
-    groups_[i].leader = leader;
+    follow(static_cast<GroupIndex>(i), leader);
   }
+  // From the last on: what reads a gradient comes after what made it.
+  for (std::size_t i = groups_.size(); i-- > 0;) {
+    const trace::OpRecord& first = trace_.ops[at(groups_[i].ops.front())];
+    if (first.cause != trace::PlacementCause::inherited || groups_[i].leader >= 0) continue;
+    if (first.phase == trace::Phase::optimizer) continue;
+    if (const GroupIndex leader = leader_by_reader(groups_[i]); leader >= 0) follow(static_cast<GroupIndex>(i), leader);
+  }
+}
+
+void Replay::follow(GroupIndex follower, GroupIndex leader) {
+  groups_[at(leader)].followers.push_back(follower);
+  groups_[at(follower)].leader = leader;
 }
 
 GroupIndex Replay::mover_of(trace::OpIndex op) const {

@@ -118,6 +118,14 @@ class Replay {
   void make_uses();
   void match_copies();
   GroupIndex leader_of(const Group& follower, GroupIndex index) const;
+  GroupIndex leader_by_reader(const Group& follower) const;
+  GroupIndex reader_at_line(GroupIndex maker, trace::SiteIndex site) const;
+  void follow(GroupIndex follower, GroupIndex leader);
+  // Host time of driver allocations that the places need beyond those of what stays as it was recorded.
+  Nanoseconds allocation_time(const Places& places, const TimelineChanges& changes) const;
+  // Driver allocations within what was recorded of an op or a copy.
+  std::int64_t recorded_allocations(const trace::OpRecord& op, Nanoseconds host) const;
+  std::int64_t recorded_allocations(std::int64_t copy) const;
   // What would have to move so that this op does.
   GroupIndex mover_of(trace::OpIndex op) const;
   GroupIndex producer_of(trace::TensorIndex tensor) const;
@@ -131,6 +139,7 @@ class Replay {
   bool fits(const std::vector<GroupIndex>& groups, Device device) const;
 
   const trace::Trace& trace_;
+  const CostModel* model_;
   CopyCost copy_cost_;
   OpCost op_cost_;
   Timeline timeline_;

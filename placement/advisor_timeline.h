@@ -38,6 +38,11 @@ class Timeline {
  public:
   Timeline(const trace::Trace& trace, const CopyCost& copy_cost, const OpCost& op_cost);
 
+  // Host time of a recorded copy that was no waiting: before it could start, or all of one that did not wait.
+  Nanoseconds host_time(std::int64_t copy) const {
+    const CopyModel& model = copies_[static_cast<std::size_t>(copy)];
+    return model.waits ? model.issue : model.host;
+  }
   // By how much the changes shorten the run.
   Nanoseconds saving(const TimelineChanges& changes) const { return recorded_ - duration(changes); }
 

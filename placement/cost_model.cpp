@@ -48,7 +48,7 @@ std::optional<CostModel> model_of_specs(const trace::Trace& trace) {
   const std::optional<DeviceSpec> gpu = spec_of_gpu(trace);
   if (!gpu) return std::nullopt;
   const DeviceSpec host = load_device_spec("host");
-  CostModel model{.launch = gpu->launch_cost};
+  CostModel model{.launch = gpu->launch_cost, .allocation = gpu->allocation_cost};
   for (const trace::OpRecord& op : trace.ops) {
     const Cost cost = cost_of(trace, op);
     model.on_cpu.push_back(host.duration(cost));

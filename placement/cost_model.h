@@ -22,6 +22,7 @@ struct LinkModel {
 struct CostModel {
   std::vector<Nanoseconds> on_cpu{}, on_gpu{};  // of each op's kernel, by op of the trace
   Nanoseconds launch{};                         // host time of a kernel's launch on the GPU
+  Nanoseconds allocation{};                     // host time of the driver's allocations, of pinned memory too
   LinkModel to_gpu{}, to_cpu{};
   LinkModel staging{};  // host time of an asynchronous copy to the GPU
 };

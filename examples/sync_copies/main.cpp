@@ -61,19 +61,33 @@ json figures_of(const json& report) {
 }
 
 struct Settings {
-  std::string device, json_file, trace_file;
+  std::string device, json_file, trace_file, advise_file;
 };
+
+// Where the advisor would have what run, of the whole program.
+json advise(ferry::Profiler& profiler, const std::string& file) {
+  const ferry::PlacementAdvice advice = profiler.advise_placement();
+  fmt::print("{}", advice.text);
+  if (!file.empty()) std::ofstream(file) << advice.file;
+  return {{"text", advice.text},
+          {"rules", json::parse(advice.file)["rules"]},
+          {"predicted_ms", static_cast<double>(advice.predicted.count()) / 1e6}};
+}
 
 json run(const Settings& settings, ferry::CopyMode mode, SliceOn where, const std::string& title) {
   const ferry::Runtime runtime({.device = settings.device, .copy_mode = mode});
   ferry::Profiler profiler;
   for (int i = 0; i < kIterations; ++i) iterate(where);
   fmt::print("\n{}\n\n{}\n", title, profiler.report());
-  if (!settings.trace_file.empty() && mode == ferry::CopyMode::synchronous && where == SliceOn::gpu) {
+  json figures = figures_of(json::parse(profiler.report_json()));
+  if (where == SliceOn::cpu) return figures;
+  const bool first = mode == ferry::CopyMode::synchronous;
+  figures["advice"] = advise(profiler, first ? settings.advise_file : "");
+  if (first && !settings.trace_file.empty()) {
     std::ofstream file(settings.trace_file);
     profiler.write_trace(file);
   }
-  return figures_of(json::parse(profiler.report_json()));
+  return figures;
 }
 
 json compare(const Settings& settings, ferry::CopyMode mode, const std::string& name) {
@@ -93,6 +107,10 @@ int main(int argc, char** argv) {
       ->type_name("FILE")
       ->check(program::writable_file());
   app.add_option("--trace", settings.trace_file, "save the trace of the first report to FILE, for `ferry report`")
+      ->type_name("FILE")
+      ->check(program::writable_file());
+  app.add_option("--advise", settings.advise_file,
+                 "write the advice for synchronous copies to FILE, for FERRY_PLACEMENT=FILE")
       ->type_name("FILE")
       ->check(program::writable_file());
   return program::run_program(app, argc, argv, [&] {

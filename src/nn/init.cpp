@@ -7,6 +7,7 @@
 #include <ferry/device_guard.h>
 #include <ferry/no_grad.h>
 #include <ferry/ops.h>
+#include "placement/placement.h"
 #include "src/base/check.h"
 #include "src/runtime/runtime_core.h"
 #include "src/tensor/tensor_impl.h"
@@ -25,11 +26,11 @@ Fans fans_of(const Tensor& tensor, std::string_view name) {
   return {static_cast<double>(tensor.size(1)) * field, static_cast<double>(tensor.size(0)) * field};
 }
 
-// Calls draw() outside the graph on the tensor's device and puts its result there.
+// Calls draw() outside the graph on the tensor's device, wherever that is, and puts its result there.
 template <class F>
 void fill(const Tensor& tensor, F&& draw) {
   const NoGrad no_grad;
-  const DeviceGuard<> here(tensor.device());
+  const placement::InheritedPlacement here(tensor.device());
   Tensor(tensor).copy_(draw());
 }
 

@@ -8,6 +8,7 @@
 #include "placement/advisor.h"
 #include "placement/cost_model.h"
 #include "placement/placement_plan.h"
+#include "placement/split_updates.h"
 #include "profiler/exporters.h"
 #include "profiler/report.h"
 #include "src/runtime/runtime_core.h"
@@ -86,7 +87,7 @@ std::string Profiler::report_json() {
 
 PlacementAdvice Profiler::advise_placement(Bytes device_memory) {
   stop();
-  const trace::Trace& trace = state_->finished();
+  const trace::Trace trace = placement::split_updates(state_->finished());
   const std::optional<placement::CostModel> model = placement::model_of_specs(trace);
   const placement::Replay replay(trace, model ? &*model : nullptr);
   const placement::PlacementPlan plan = placement::plan_placement(replay, {.capacity = device_memory});

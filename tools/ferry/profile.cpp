@@ -1,6 +1,7 @@
 // ferry profile: trains a model for some steps and prints the Profiling Report.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 
@@ -50,6 +51,13 @@ void write_file(const std::string& path, const std::string& text) {
 
 double milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
+// "Placement: why nothing fits\n" → "why nothing fits".
+std::string_view reason_of(const PlacementAdvice& advice) {
+  std::string_view text = advice.text;
+  text.remove_prefix(std::min(text.find(": ") + 2, text.size()));
+  return text.substr(0, text.find('\n'));
+}
+
 void advise(const Settings& settings) {
   RunOptions options = settings.run;
   const DeviceDescription gpu = Runtime({.device = options.job.device}).devices().back();
@@ -63,8 +71,7 @@ void advise(const Settings& settings) {
     options.device_memory = kGiB * 4096;
   }
   const PlacementAdvice advice = advice_of(options, memory);
-  FERRY_CHECK(advice.works, InvalidArgument, "profile --advise: no placement fits into {} of device memory",
-              to_string(memory));
+  FERRY_CHECK(advice.works, InvalidArgument, "profile --advise: {}", reason_of(advice));
   fmt::print("\n{}", advice.text);
   const std::string path = settings.placement.empty() ? "placement.json" : settings.placement;
   if (settings.placement.empty() && !settings.apply) return;
