@@ -188,7 +188,7 @@ Bytes Budget::free_bytes() const {
   return stats.reserved - stats.active;
 }
 
-Bytes Budget::allocated() const { return allocator_.stats().allocated; }
+Bytes Budget::allocated() const { return allocator_.held().allocated; }
 
 Tensor Budget::view_of(const swap::Operand& operand, Storage* storage) const {
   if (!operand.given) return {};

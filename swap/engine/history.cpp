@@ -125,17 +125,15 @@ std::shared_ptr<Producer> History::record(const CallNote& note) {
   producer->where = note.where;
   producer->device = note.device;
   producer->time = note.time;
-  producer->operands.resize(note.inputs.size());
+  producer->operands.reserve(note.inputs.size());
   for (std::size_t i = 0; i < note.inputs.size(); ++i) {
-    if (!note.inputs[i]->defined()) continue;
+    if (!note.inputs[i]->defined()) {
+      producer->operands.emplace_back();
+      continue;
+    }
     const TensorImpl& tensor = *note.inputs[i]->impl();
-    Operand& operand = producer->operands[i];
-    operand.given = true;
-    operand.shape = tensor.shape;
-    operand.strides = tensor.strides;
-    operand.offset = tensor.offset;
-    operand.dtype = tensor.dtype;
-    operand.device = tensor.device;
+    producer->operands.emplace_back(true, nullptr, 0, tensor.shape, tensor.strides, tensor.offset, tensor.dtype,
+                                    tensor.device);
     if (tensor.storage->watch() == nullptr || ops::has(note.schema.metadata_inputs, note.schema.place(i))) continue;
     producer->read(i, std::static_pointer_cast<Value>(tensor.storage->shared_watch()));
   }
