@@ -10,7 +10,7 @@ std::span<const KernelEntry> cuda_kernels() {
     for (const auto part :
          {elementwise_kernels(), movement_kernels(), random_kernels(), loss_kernels(), indexing_kernels(),
           reduction_kernels(), row_kernels(), normalization_kernels(), pooling_kernels(), sparse_kernels(),
-          optimizer_kernels(), attention_kernels(), matmul_kernels(), convolution_kernels()}) {
+          optimizer_kernels(), attention_kernels(), matmul_kernels(), convolution_kernels(), recurrent_kernels()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

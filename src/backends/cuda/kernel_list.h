@@ -21,6 +21,7 @@ std::span<const KernelEntry> optimizer_kernels();      // optimizer.cu
 std::span<const KernelEntry> attention_kernels();      // attention.cu
 std::span<const KernelEntry> matmul_kernels();         // matmul.cpp
 std::span<const KernelEntry> convolution_kernels();    // convolution.cu
+std::span<const KernelEntry> recurrent_kernels();      // recurrent.cu
 
 // All of them.
 std::span<const KernelEntry> cuda_kernels();
