@@ -1,27 +1,11 @@
 // A stand-in for the convolutions of cuDNN, in plain loops in their stream's order. Of two algorithms the faster one is
 // not deterministic, and is refused.
-#include <cudnn.h>
+#include "tests/fake_cudart/dnn.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+using fake_cuda::factor;
+using fake_cuda::get;
+using fake_cuda::set;
 
-#include <cstdint>
-
-#include "tests/fake_cudart/machine.h"
-
-using fake_cuda::Machine;
-
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-};
-struct cudnnTensorStruct {
-  cudnnDataType_t type{};
-  std::int64_t shape[4] = {}, stride[4] = {};
-};
-struct cudnnFilterStruct {
-  cudnnDataType_t type{};
-  std::int64_t shape[4] = {};  // K, C, H, W; elements lie as K, H, W, C
-};
 struct cudnnConvolutionStruct {
   std::int64_t padding[2] = {}, stride[2] = {}, dilation[2] = {}, groups = 1;
   cudnnMathType_t math{};
@@ -31,39 +15,6 @@ namespace {
 
 constexpr std::size_t kScratch = 4096;
 constexpr int kDeterministic = 1;  // the number of the algorithm that is
-
-double get(const void* data, cudnnDataType_t type, std::int64_t i) {
-  switch (type) {
-    case CUDNN_DATA_FLOAT:
-      return static_cast<const float*>(data)[i];
-    case CUDNN_DATA_DOUBLE:
-      return static_cast<const double*>(data)[i];
-    case CUDNN_DATA_HALF:
-      return static_cast<float>(static_cast<const __half*>(data)[i]);
-    default:
-      return static_cast<float>(static_cast<const __nv_bfloat16*>(data)[i]);
-  }
-}
-
-void set(void* data, cudnnDataType_t type, std::int64_t i, double value) {
-  switch (type) {
-    case CUDNN_DATA_FLOAT:
-      static_cast<float*>(data)[i] = static_cast<float>(value);
-      return;
-    case CUDNN_DATA_DOUBLE:
-      static_cast<double*>(data)[i] = value;
-      return;
-    case CUDNN_DATA_HALF:
-      static_cast<__half*>(data)[i] = __half(static_cast<float>(value));
-      return;
-    default:
-      static_cast<__nv_bfloat16*>(data)[i] = __nv_bfloat16(static_cast<float>(value));
-  }
-}
-
-double factor(const void* value, cudnnDataType_t type) {
-  return type == CUDNN_DATA_DOUBLE ? *static_cast<const double*>(value) : *static_cast<const float*>(value);
-}
 
 // One convolution from x to y by w, and calls of body(x position, w position, y position) for every product in it.
 struct Problem {
@@ -128,15 +79,10 @@ cudnnStatus_t offer(int wanted, int* count, Perf* results) {
 template <class Work>
 cudnnStatus_t enqueue(cudnnHandle_t handle, const char* name, const Problem& problem, int algorithm,
                       const void* scratch, std::size_t size, const Work& work) {
-  Machine& machine = Machine::get();
-  const std::lock_guard lock(machine.mutex);
-  if (machine.enter(name) != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;
   if (!problem.is_legal() || algorithm != kDeterministic || scratch == nullptr || size < kScratch) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  machine.launches.push_back({name, dim3(1), dim3(1)});
-  machine.push(machine.stream_of(handle->stream), work);
-  return CUDNN_STATUS_SUCCESS;
+  return fake_cuda::enqueue(handle, name, work);
 }
 
 }  // namespace

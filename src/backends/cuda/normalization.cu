@@ -1,9 +1,11 @@
 // Batch and group normalisation.
+#include "src/backends/cuda/cudnn.h"
 #include "src/backends/cuda/dispatch.h"
 #include "src/backends/cuda/elements.h"
 #include "src/backends/cuda/grouped_reduce.h"
 #include "src/backends/cuda/image.h"
 #include "src/backends/cuda/kernel_list.h"
+#include "src/backends/cuda/views.h"
 #include "src/kernels/math.h"
 #include "src/ops/attributes.h"
 #include "src/ops/normalization.h"
@@ -238,10 +240,49 @@ void normalize_backward(const KernelContext& context, std::int64_t groups) {
   });
 }
 
-void batch_norm(const KernelContext& context) {
-  normalize_with_statistics(context, 0, context.attributes.as<ops::BatchNormAttributes>().epsilon);
+// The i-th input in f32, or `otherwise` where it is not given: a value a channel.
+void* channel_values(const KernelContext& context, std::size_t i, std::int64_t channels, double otherwise) {
+  if (context.has_input(i) && context.in(i).dtype == DType::f32) return context.in(i).data;
+  const TensorView values = scratch_view(DType::f32, {channels});
+  context.has_input(i) ? copy_view(context, values, context.in(i)) : fill_view(context, values, otherwise);
+  return values.data;
 }
-void batch_norm_backward(const KernelContext& context) { normalize_backward(context, 0); }
+
+// Where a result a channel, the i-th output, is written in f32: there, or to scratch memory.
+TensorView channel_result(const KernelContext& context, std::size_t i, std::int64_t channels) {
+  const bool direct = context.has_output(i) && context.out(i).dtype == DType::f32;
+  return direct ? context.out(i) : scratch_view(DType::f32, {channels});
+}
+void finish_channel_result(const KernelContext& context, std::size_t i, const TensorView& result) {
+  if (context.has_output(i) && context.out(i).data != result.data) copy_view(context, context.out(i), result);
+}
+
+void batch_norm(const KernelContext& context) {
+  const TensorView& x = context.in(0);
+  const double epsilon = context.attributes.as<ops::BatchNormAttributes>().epsilon;
+  if (normalizes_by_cudnn(x)) {
+    const std::int64_t channels = x.shape[1];
+    const ChannelAffine affine{channel_values(context, 1, channels, 1), channel_values(context, 2, channels, 0)};
+    if (cudnn_batch_norm(x, affine, epsilon, context.out(0), {context.out(1).data, context.out(2).data})) return;
+  }
+  normalize_with_statistics(context, 0, epsilon);
+}
+
+void batch_norm_backward(const KernelContext& context) {
+  const TensorView &dy = context.in(0), &x = context.in(1);
+  if (normalizes_by_cudnn(x)) {
+    const std::int64_t channels = x.shape[1];
+    const TensorView dgamma = channel_result(context, 1, channels), dbeta = channel_result(context, 2, channels);
+    const ChannelStatistics statistics{context.in(3).data, context.in(4).data};
+    if (cudnn_batch_norm_backward(dy, x, {channel_values(context, 2, channels, 1), nullptr},
+                                  context.attributes.as<ops::BatchNormAttributes>().epsilon, statistics, context.out(0),
+                                  {dgamma.data, dbeta.data})) {
+      finish_channel_result(context, 1, dgamma);
+      return finish_channel_result(context, 2, dbeta);
+    }
+  }
+  normalize_backward(context, 0);
+}
 
 void batch_norm_inference(const KernelContext& context) {
   const TensorView &x = context.in(0), &y = context.out();

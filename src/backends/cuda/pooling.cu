@@ -1,6 +1,7 @@
 // Pooling of images. Gradients gather what each input position contributed to, so that they add in a fixed order.
 #include <limits>
 
+#include "src/backends/cuda/cudnn.h"
 #include "src/backends/cuda/dispatch.h"
 #include "src/backends/cuda/elements.h"
 #include "src/backends/cuda/for_each.h"
@@ -39,6 +40,28 @@ PoolAxis axis_of(const ops::Pool2dAttributes& a, int i, std::int64_t input, std:
   return {a.kernel[i], a.stride[i], a.padding[i], input, output};
 }
 
+// Calls body(offset, number) for the elements of the window of output `place` that lie in x, in the window's order:
+// where they are, and their number in the window.
+template <class Body>
+FERRY_FUNCTOR void for_window(const PoolAxis& h, const PoolAxis& w, const Image& x, const Place& place, Body&& body) {
+  const Range rows = h.window(place.h), columns = w.window(place.w);
+  const std::int64_t top = place.h * h.stride - h.padding, left = place.w * w.stride - w.padding;
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    for (std::int64_t q = columns.begin; q < columns.end; ++q) {
+      body(x.at(place.n, place.c, top + r, left + q), r * w.kernel + q);
+    }
+  }
+}
+
+// Calls body(oh, ow) for the outputs whose windows have input `place`.
+template <class Body>
+FERRY_FUNCTOR void for_outputs(const PoolAxis& h, const PoolAxis& w, const Place& place, Body&& body) {
+  const Range rows = h.outputs(place.h), columns = w.outputs(place.w);
+  for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
+    for (std::int64_t ow = columns.begin; ow < columns.end; ++ow) body(oh, ow);
+  }
+}
+
 // u8 or i32.
 struct WindowIndex {
   void* data;
@@ -68,20 +91,16 @@ struct MaxPool {
 
   FERRY_FUNCTOR void operator()(std::int64_t i) const {
     const Place place = place_in(to, i);
-    const Range rows = h.window(place.h), columns = w.window(place.w);
     C best = -std::numeric_limits<C>::infinity();
-    std::int64_t where = rows.begin * w.kernel + columns.begin;
-    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-      for (std::int64_t q = columns.begin; q < columns.end; ++q) {
-        const C value =
-            load(x[from.at(place.n, place.c, place.h * h.stride - h.padding + r, place.w * w.stride - w.padding + q)]);
-        // The first NaN wins over all numbers: it is not less than any, and nothing is greater.
-        if (!(value <= best) && best == best) {
-          best = value;
-          where = r * w.kernel + q;
-        }
+    std::int64_t where = h.window(place.h).begin * w.kernel + w.window(place.w).begin;
+    for_window(h, w, from, place, [&](std::int64_t at, std::int64_t number) {
+      const C value = load(x[at]);
+      // The first NaN wins over all numbers: it is not less than any, and nothing is greater.
+      if (!(value <= best) && best == best) {
+        best = value;
+        where = number;
       }
-    }
+    });
     y[i] = store<T>(best);
     index.set(i, where);
   }
@@ -99,17 +118,13 @@ struct MaxPoolGradient {
 
   FERRY_FUNCTOR void operator()(std::int64_t i) const {
     const Place place = place_in(to, i);
-    const Range rows = h.outputs(place.h), columns = w.outputs(place.w);
     C sum = 0;
-    for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
-      for (std::int64_t ow = columns.begin; ow < columns.end; ++ow) {
-        const std::int64_t here =
-            (place.h + h.padding - oh * h.stride) * w.kernel + place.w + w.padding - ow * w.stride;
-        if (index.get(index_image.at(place.n, place.c, oh, ow)) == here) {
-          sum += load(dy[slopes.at(place.n, place.c, oh, ow)]);
-        }
+    for_outputs(h, w, place, [&](std::int64_t oh, std::int64_t ow) {
+      const std::int64_t here = (place.h + h.padding - oh * h.stride) * w.kernel + place.w + w.padding - ow * w.stride;
+      if (index.get(index_image.at(place.n, place.c, oh, ow)) == here) {
+        sum += load(dy[slopes.at(place.n, place.c, oh, ow)]);
       }
-    }
+    });
     dx[i] = store<T>(sum);
   }
 };
@@ -134,14 +149,8 @@ struct AveragePool {
 
   FERRY_FUNCTOR void operator()(std::int64_t i) const {
     const Place place = place_in(to, i);
-    const Range rows = h.window(place.h), columns = w.window(place.w);
     C sum = 0;
-    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-      for (std::int64_t q = columns.begin; q < columns.end; ++q) {
-        sum +=
-            load(x[from.at(place.n, place.c, place.h * h.stride - h.padding + r, place.w * w.stride - w.padding + q)]);
-      }
-    }
+    for_window(h, w, from, place, [&](std::int64_t at, std::int64_t) { sum += load(x[at]); });
     y[i] = store<T>(sum * average_weight<C>(h, w, count_pad, place.h, place.w));
   }
 };
@@ -157,13 +166,10 @@ struct AveragePoolGradient {
 
   FERRY_FUNCTOR void operator()(std::int64_t i) const {
     const Place place = place_in(to, i);
-    const Range rows = h.outputs(place.h), columns = w.outputs(place.w);
     C sum = 0;
-    for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
-      for (std::int64_t ow = columns.begin; ow < columns.end; ++ow) {
-        sum += load(dy[slopes.at(place.n, place.c, oh, ow)]) * average_weight<C>(h, w, count_pad, oh, ow);
-      }
-    }
+    for_outputs(h, w, place, [&](std::int64_t oh, std::int64_t ow) {
+      sum += load(dy[slopes.at(place.n, place.c, oh, ow)]) * average_weight<C>(h, w, count_pad, oh, ow);
+    });
     dx[i] = store<T>(sum);
   }
 };
@@ -193,6 +199,7 @@ void max_pool2d_backward(const KernelContext& context) {
 void avg_pool2d(const KernelContext& context) {
   const auto& a = context.attributes.as<ops::Pool2dAttributes>();
   const TensorView &x = context.in(0), &y = context.out();
+  if (cudnn_average_pool(a, x, y)) return;
   visit_floats(context, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each<1>(y.numel(), AveragePool<T>{axis_of(a, 0, x.shape[2], y.shape[2]), axis_of(a, 1, x.shape[3], y.shape[3]),
@@ -203,6 +210,7 @@ void avg_pool2d(const KernelContext& context) {
 void avg_pool2d_backward(const KernelContext& context) {
   const auto& a = context.attributes.as<ops::Pool2dAttributes>();
   const TensorView &dy = context.in(0), &dx = context.out();
+  if (cudnn_average_pool_backward(a, dy, dx)) return;
   visit_floats(context, dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each<1>(dx.numel(),
