@@ -1,5 +1,5 @@
 # The CUDA plug-in, libferry_cuda.so, where the CUDA toolkit is installed. It links the CUDA runtime and never the
-# driver's library, so that it loads everywhere; cuBLAS is opened when a kernel needs it.
+# driver's library, so that it loads everywhere; cuBLAS, cuDNN and CUPTI are opened when they are needed.
 
 set(FERRY_CUDA AUTO CACHE STRING "Build the CUDA plug-in: AUTO (where the toolkit is found), ON or OFF")
 set(FERRY_CUDA_ARCHITECTURES "75;80;86;89;90" CACHE STRING
@@ -26,11 +26,29 @@ if(CUDAToolkit_FOUND)
   find_path(FERRY_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   set(_unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/cudnn_absent.cpp)
   if(NOT FERRY_CUDNN_INCLUDE_DIR)
-    set(_unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/cudnn.cpp)
+    set(_unused "")
+    foreach(_file cudnn_convolution cudnn_layers cudnn_library)
+      list(APPEND _unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/${_file}.cpp)
+    endforeach()
+  endif()
+  # CUPTI's headers are in a folder of their own in NVIDIA's packages.
+  find_path(FERRY_CUPTI_INCLUDE_DIR cupti.h
+    HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_BIN_DIR}/../extras/CUPTI/include)
+  if(FERRY_CUPTI_INCLUDE_DIR)
+    list(APPEND _unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/cupti_absent.cpp)
+  else()
+    foreach(_file activity_log activity_reader activity_tracer)
+      list(APPEND _unused ${PROJECT_SOURCE_DIR}/src/backends/cuda/${_file}.cpp)
+    endforeach()
   endif()
   list(REMOVE_ITEM FERRY_CUDA_SOURCES ${_unused})
-  set(FERRY_CUDA_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS} ${FERRY_CUDNN_INCLUDE_DIR})
-  list(FILTER FERRY_CUDA_INCLUDE_DIRS EXCLUDE REGEX NOTFOUND)
+  set(FERRY_CUDA_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS})
+  foreach(_folder FERRY_CUDNN_INCLUDE_DIR FERRY_CUPTI_INCLUDE_DIR)
+    if(${_folder})
+      list(APPEND FERRY_CUDA_INCLUDE_DIRS ${${_folder}})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES FERRY_CUDA_INCLUDE_DIRS)
 endif()
 
 # ferry_cuda_module(NAME LIBRARY SOURCES …): a plug-in from the sources, on a library with the functions of the CUDA
@@ -70,15 +88,15 @@ if(FERRY_BUILD_CUDA)
   endif()
   target_compile_options(ferry_cuda_objects PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${_cuda_options}>")
   # Registers that spill to memory would cost an elementwise kernel its speed unnoticed: an error of the build.
-  foreach(_kernel elementwise movement indexing random optimizer)
+  foreach(_kernel elementwise indexing losses movement optimizer random recurrent)
     set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backends/cuda/${_kernel}.cu APPEND PROPERTY
       COMPILE_OPTIONS -Xptxas=-warn-spills,-Werror)
   endforeach()
   target_compile_definitions(ferry_cuda_objects PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 
   ferry_cuda_module(ferry_cuda CUDA::cudart $<TARGET_OBJECTS:ferry_cuda_objects> ${FERRY_CUDA_LIBRARY_NAMES})
-  set_target_properties(ferry_cuda PROPERTIES BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}"
-    INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
+  set(_rpath "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${CUDAToolkit_BIN_DIR}/../extras/CUPTI/lib64")
+  set_target_properties(ferry_cuda PROPERTIES BUILD_RPATH "${_rpath}" INSTALL_RPATH "${_rpath}")
   install(TARGETS ferry_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   add_dependencies(ferry_cuda_objects ferry)
   message(STATUS "CUDA plug-in: toolkit ${CUDAToolkit_VERSION}, compute capabilities ${FERRY_CUDA_ARCHITECTURES}")

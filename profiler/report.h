@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "src/device/activity_source.h"
 #include "src/trace/trace.h"
 
 namespace ferry::profiler {
@@ -20,6 +21,7 @@ struct ReportOptions {
   SortKey sort = SortKey::default_order;
   bool per_thread = false;  // a table for each thread instead of one merged (JSON: "threads" in place of "events")
   std::vector<trace::Hotspot> findings{};  // ranked, advised; empty: those of find_hotspots, without advice
+  std::vector<CopyActivity> activities{};  // of devices whose vendor's tracing library watched
 };
 
 std::string report_text(const trace::Trace& trace, const ReportOptions& options);

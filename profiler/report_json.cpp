@@ -111,6 +111,19 @@ json read_json(const trace::Trace& trace, const ExplicitRead& read) {
   return out;
 }
 
+json check_json(const CopyCheck& check) {
+  json kinds = json::array();
+  for (const CopyKinds& row : check.kinds) {
+    kinds.push_back({{"from", memory_text(row.from)},
+                     {"to", memory_text(row.to)},
+                     {"calls", row.calls},
+                     {"bytes", row.size.count},
+                     {"gpu_ns", row.time.count()}});
+  }
+  return {{"library", check.library}, {"recorded", check.recorded}, {"seen", check.seen},
+          {"others", check.others},   {"holds", check.holds()},     {"kinds", std::move(kinds)}};
+}
+
 json memory_json(const MemoryRow& row) {
   return {{"device", to_string(row.device.device)},
           {"name", row.device.name},
@@ -142,6 +155,9 @@ json report_json(const trace::Trace& trace, const ReportOptions& options) {
                               {"blocked_ns", summary.fetches.blocked().count()},
                               {"drain_ns", summary.fetches.drain.count()},
                               {"transfer_ns", summary.fetches.transfer.count()}};
+  if (const CopyCheck& check = summary.copy_check; !check.library.empty()) {
+    out["memcpy"]["check"] = check_json(check);
+  }
   if (options.per_thread) {
     out["threads"] = json::array();
     for (const EventTable& table : summary.tables) {

@@ -41,6 +41,7 @@ std::string memcpy_text(const Summary& summary) {
                         counted(reads.calls, "call", "calls"), milliseconds(reads.blocked()), milliseconds(reads.drain),
                         milliseconds(reads.transfer));
   }
+  if (!summary.copy_check.library.empty()) text += copy_check_text(summary.copy_check) + '\n';
   if (summary.memcpy.calls > 0) {
     text +=
         "\nTotal = host time + device time of the copies. Both overlap: ratios to the total time may sum to more "

@@ -155,6 +155,7 @@ Summary summarize(const trace::Trace& trace, const ReportOptions& options) {
   summary.memory = memory_rows(trace);
   summary.reads = explicit_reads(trace);
   summary.fetches = totals_of(summary.reads);
+  summary.copy_check = check_copies(trace, options.activities);
   summary.findings = options.findings.empty() ? find_hotspots(trace) : options.findings;
   return summary;
 }

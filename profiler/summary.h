@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/copy_check.h"
 #include "profiler/report.h"
 #include "src/trace/trace.h"
 
@@ -87,6 +88,7 @@ struct Summary {
   std::vector<MemoryRow> memory{};
   std::vector<ExplicitRead> reads{};
   ReadTotals fetches{};
+  CopyCheck copy_check{};
   std::vector<trace::Hotspot> findings{};  // options.findings, else those of find_hotspots
 
   Nanoseconds overhead() const { return total - computation; }

@@ -11,6 +11,7 @@
 #include "placement/split_updates.h"
 #include "profiler/exporters.h"
 #include "profiler/report.h"
+#include "src/device/activity_source.h"
 #include "src/runtime/runtime_core.h"
 #include "src/trace/trace_json.h"
 
@@ -23,6 +24,7 @@ struct Profiler::State {
   bool recording = true;
   std::optional<trace::Trace> trace;
   std::vector<trace::Hotspot> findings;
+  std::vector<CopyActivity> activities;
 
   const trace::Trace& finished();
 };
@@ -39,7 +41,12 @@ Profiler::~Profiler() {
 void Profiler::stop() {
   if (!state_->recording) return;
   state_->core->synchronize();
-  for (const auto& context : state_->core->devices()) context->driver->flush_work_records();
+  for (const auto& context : state_->core->devices()) {
+    context->driver->flush_work_records();
+    auto* const source = dynamic_cast<ActivitySource*>(context->driver.get());
+    if (source == nullptr) continue;
+    if (auto activity = source->copy_activity()) state_->activities.push_back(std::move(*activity));
+  }
   state_->end = state_->core->clock().now();
   state_->core->set_recorder(nullptr);
   state_->recording = false;
@@ -75,13 +82,13 @@ std::string Profiler::report(ProfileReportOptions options) {
   const profiler::SortKey sort = profiler::parse_sort_key(options.sort);
   stop();
   const trace::Trace& trace = state_->finished();
-  return profiler::report_text(trace, {sort, options.per_thread, state_->findings});
+  return profiler::report_text(trace, {sort, options.per_thread, state_->findings, state_->activities});
 }
 
 std::string Profiler::report_json() {
   stop();
   const trace::Trace& trace = state_->finished();
-  return profiler::report_json(trace, {.findings = state_->findings})
+  return profiler::report_json(trace, {.findings = state_->findings, .activities = state_->activities})
       .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -112,7 +119,7 @@ void Profiler::write_chrome_trace(std::ostream& out) {
 void Profiler::write_html(std::ostream& out) {
   stop();
   const trace::Trace& trace = state_->finished();
-  profiler::write_html(trace, {.findings = state_->findings}, out);
+  profiler::write_html(trace, {.findings = state_->findings, .activities = state_->activities}, out);
 }
 
 }  // namespace ferry

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/device/peer_copies.h"
 #include "src/memory/caching_allocator.h"
 #include "src/runtime/budget.h"
 #include "src/runtime/copy_report.h"
@@ -142,6 +143,30 @@ class Mover {
     return storage_.add(result);
   }
 
+  // From another GPU that this one reaches. Neither the host nor the other GPU's compute stream waits.
+  Replica& to_device_from_peer(Replica& source, DeviceContext& other, PeerCopies& here, PeerCopies& there) {
+    settle(core_, from_, source);
+    AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.host_to_device);
+    gpu_.allocator->record_use(memory.get(), gpu_.compute);
+    Replica result{gpu_.device, true, false, memory.get(), gpu_.take_event(), gpu_.device};
+    try {
+      here.wait_for(gpu_.host_to_device, *other.driver, other.compute);
+      other.allocator->record_use(source.allocation, other.device_to_host);
+      enqueue(memory.get().data, source.allocation.data, CopyDirection::device_to_device, HostMemory::pinned,
+              gpu_.host_to_device);
+      gpu_.driver->record_event(result.pending, gpu_.host_to_device);
+      // What waits for the other's copies out, as writes to the source and its reuse do, waits for this one.
+      there.wait_for(other.device_to_host, *gpu_.driver, gpu_.host_to_device);
+      from_.set_being_copied(true);
+    } catch (...) {
+      gpu_.give_back(result.pending);
+      throw;
+    }
+    report_.finish({other.device, trace::Memory::device}, {gpu_.device, trace::Memory::device}, false);
+    memory.release();
+    return storage_.add(result);
+  }
+
   Replica& to_device_synchronous(Replica& source) {
     settle(core_, from_, source);
     AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.compute);
@@ -210,6 +235,20 @@ Replica& copy_to_device(RuntimeCore& core, const TensorImpl& tensor, Replica& so
                         const CopyReason& reason) {
   Mover mover(core, tensor, *tensor.storage, core.context(target), reason);
   return copies_synchronously(core, reason) ? mover.to_device_synchronous(source) : mover.to_device_staged(source);
+}
+
+// A copy between two GPUs without a stop in host memory; null where their drivers cannot do that, and where copies are
+// synchronous as those to the host are.
+Replica* copy_from_peer(RuntimeCore& core, const TensorImpl& tensor, Storage& target_storage, Replica& source,
+                        Device target, const CopyReason& reason) {
+  if (!source.device.is_gpu() || !target.is_gpu() || copies_synchronously(core, reason)) return nullptr;
+  DeviceContext &gpu = core.context(target), &other = core.context(source.device);
+  auto* const here = dynamic_cast<PeerCopies*>(gpu.driver.get());
+  auto* const there = dynamic_cast<PeerCopies*>(other.driver.get());
+  if (here == nullptr || there == nullptr || !here->reaches(*other.driver) || !there->reaches(*gpu.driver)) {
+    return nullptr;
+  }
+  return &Mover(core, tensor, target_storage, gpu, reason).to_device_from_peer(source, other, *here, *there);
 }
 
 // An empty storage has no bytes to move; any device may use it.
@@ -288,6 +327,10 @@ Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const
   }
   if (storage.size().count == 0) return empty_replica(storage, target);
   Replica* source = storage.find_valid();
+  if (Replica* const copied = copy_from_peer(core, tensor, storage, *source, target, reason)) {
+    settle(core, storage, *copied);
+    return *copied;
+  }
   if (source->device.is_gpu()) {
     Replica& host = copy_to_host(core, tensor, *source, reason);
     if (target.is_cpu()) return host;
@@ -309,6 +352,10 @@ std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, D
   const std::lock_guard lock(from.mutex());
   if (target.is_gpu()) {
     Replica* host = from.find(cpu::device);
+    if (host == nullptr && copy_from_peer(core, tensor, *result, *from.find_valid(), target, reason) != nullptr) {
+      if (budget != nullptr && target == budget->device()) budget->engine().made(*result);
+      return result;
+    }
     if (host == nullptr) host = &copy_to_host(core, tensor, *from.find_valid(), reason);
     Mover(core, tensor, *result, core.context(target), reason).to_device_staged(*host);
     if (budget != nullptr && target == budget->device()) budget->engine().made(*result);

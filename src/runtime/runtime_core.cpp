@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/device/activity_source.h"
 #include "src/memory/caching_allocator.h"
 #include "src/ops/op_list.h"
 #include "src/runtime/budget.h"
@@ -173,6 +174,10 @@ void RuntimeCore::observe_work() {
   for (const auto& context : devices_) {
     const bool counts = budget != nullptr && context->device == budget->device();
     WorkObserver* observer = recorder;
+    // A budget watches all the time, and is content with what costs least.
+    if (auto* const source = dynamic_cast<ActivitySource*>(context->driver.get())) {
+      source->use_activities(recorder != nullptr);
+    }
     if (counts && recorder != nullptr) {
       auto both = std::make_unique<TwoObservers>(*recorder, *budget);
       observer = both.get();

@@ -88,6 +88,9 @@ nlohmann::json matmul_rates(DeviceContext& gpu) {
   const NoGrad no_grad;
   cublasHandle_t handle{};
   require(cublasCreate(&handle));
+  // As ferry asks for: 16-bit products added up in f32.
+  require(cublasSetMathMode(
+      handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
   nlohmann::json rates;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const Tensor a = uniform({kSide, kSide}, -1, 1, dtype), b = uniform({kSide, kSide}, -1, 1, dtype);

@@ -85,7 +85,8 @@ cublasStatus_t enqueue(cublasHandle_t handle, const char* name, const Product& p
   if (machine.enter(name) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (!is_legal(product)) return CUBLAS_STATUS_INVALID_VALUE;
   machine.launches.push_back({name, dim3(1), dim3(1)});
-  machine.push(machine.stream_of(handle->stream), work);
+  CUstream_st* const stream = machine.stream_of(handle->stream);
+  machine.push(stream, work, machine.traced({.device = stream->device}));
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -105,6 +106,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 const char* cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_EXECUTION_FAILED";
 }

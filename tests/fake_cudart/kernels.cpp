@@ -65,7 +65,9 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   const bool legal = grid.x > 0 && block.x > 0 && block.x * block.y * block.z <= 1024 && grid.y <= 65535;
   if (!legal) return result(cudaErrorInvalidConfiguration);
   machine.launches.push_back({machine.kernel_names[function], grid, block});
-  machine.push(stream, [] {});
+  if (stream->device != fake_cuda::current_device()) return result(cudaErrorInvalidResourceHandle);
+  machine.push(
+      stream, [] {}, machine.traced({.device = stream->device}));
   return cudaSuccess;
 }
 

@@ -31,8 +31,25 @@ cudaError_t Machine::enter(const char* function) {
   return failed_work;
 }
 
-void Machine::push(CUstream_st* stream, std::function<void()> run) {
-  stream->pending.push_back({.run = std::move(run)});
+int& current_device() {
+  static thread_local int device = 0;
+  return device;
+}
+
+std::vector<std::uint64_t>& external_ids() {
+  static thread_local std::vector<std::uint64_t> ids;
+  return ids;
+}
+
+std::optional<Traced> Machine::traced(Traced work) {
+  if (!tracing) return std::nullopt;
+  work.call = ++traced_calls;
+  if (!external_ids().empty()) correlations.emplace_back(work.call, external_ids().back());
+  return work;
+}
+
+void Machine::push(CUstream_st* stream, std::function<void()> run, std::optional<Traced> traced) {
+  stream->pending.push_back({.run = std::move(run), .traced = traced});
   if (stream->pending.size() > kMostPending) carry_out(stream, stream->done + 1);
 }
 
@@ -44,7 +61,9 @@ void Machine::run_front(CUstream_st* stream) {
   } else if (fail_next_work != cudaSuccess) {
     failed_work = std::exchange(fail_next_work, cudaSuccess);
   } else if (work.run && failed_work == cudaSuccess) {
+    const auto begin = std::chrono::steady_clock::now();
     work.run();
+    if (work.traced) activities.push_back({*work.traced, begin, std::chrono::steady_clock::now()});
   }
   ++stream->done;
 }
@@ -65,7 +84,7 @@ cudaError_t Machine::allocate(void** pointer, std::size_t size, bool pinned) {
   if (memory == nullptr) return cudaErrorMemoryAllocation;
   // NaN as any float: nothing may rely on zeros. Of large blocks the beginning is enough, and takes less time.
   std::memset(memory, 0xff, std::min(rounded, kMostFilled));
-  blocks[static_cast<char*>(memory)] = {size, pinned};
+  blocks[static_cast<char*>(memory)] = {size, pinned, current_device()};
   (pinned ? pinned_bytes : device_bytes) += size;
   *pointer = memory;
   return cudaSuccess;
@@ -95,8 +114,18 @@ void reset(int devices, std::size_t capacity) {
   machine.capacity = capacity;
   machine.calls.clear();
   machine.launches.clear();
+  machine.peers.clear();
   machine.failures.clear();
   machine.fail_next_work = machine.failed_work = cudaSuccess;
+  machine.activities.clear();
+  machine.correlations.clear();
+  machine.blind = false;
+}
+
+void blind_cupti() {
+  Machine& machine = Machine::get();
+  const std::lock_guard lock(machine.mutex);
+  machine.blind = true;
 }
 
 void fail(const std::string& function, int n, cudaError_t code) {

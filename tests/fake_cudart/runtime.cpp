@@ -25,6 +25,24 @@ cudaError_t waited(Machine& machine) { return machine.failed_work; }
 
 bool is_complete(const CUevent_st& event) { return event.stream == nullptr || event.stream->done >= event.position; }
 
+// Asked before a call is counted: a program's own question would be counted as well.
+cudaPointerAttributes attributes_of(const void* pointer) {
+  cudaPointerAttributes attributes{};
+  cudaPointerGetAttributes(&attributes, pointer);
+  return attributes;
+}
+
+fake_cuda::Traced copy_of(const CUstream_st& stream, const cudaPointerAttributes& from, const cudaPointerAttributes& to,
+                          std::size_t size) {
+  return {.copy = true,
+          .device = stream.device,
+          .from = from.type,
+          .to = to.type,
+          .from_device = from.device,
+          .to_device = to.device,
+          .size = size};
+}
+
 }  // namespace
 
 cudaError_t fake_cuda::result(cudaError_t code) {
@@ -57,6 +75,8 @@ const char* cudaGetErrorName(cudaError_t code) {
       return "cudaErrorNotReady";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "cudaErrorPeerAccessAlreadyEnabled";
     case cudaErrorInsufficientDriver:
       return "cudaErrorInsufficientDriver";
     default:
@@ -79,12 +99,29 @@ cudaError_t cudaDriverGetVersion(int* version) {
   });
 }
 cudaError_t cudaSetDevice(int device) {
-  return call("cudaSetDevice",
-              [&](Machine& machine) { return device < machine.devices ? cudaSuccess : cudaErrorInvalidDevice; });
+  return call("cudaSetDevice", [&](Machine& machine) {
+    if (device >= machine.devices) return cudaErrorInvalidDevice;
+    fake_cuda::current_device() = device;
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = fake_cuda::current_device();
   return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) {
+  return call("cudaDeviceCanAccessPeer", [&](Machine& machine) {
+    if (device >= machine.devices || peer >= machine.devices) return cudaErrorInvalidDevice;
+    *possible = device != peer;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  return call("cudaDeviceEnablePeerAccess", [&](Machine& machine) {
+    if (peer >= machine.devices || peer == fake_cuda::current_device()) return cudaErrorInvalidDevice;
+    return machine.peers.insert({fake_cuda::current_device(), peer}).second ? cudaSuccess
+                                                                            : cudaErrorPeerAccessAlreadyEnabled;
+  });
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return call("cudaGetDeviceProperties", [&](Machine& machine) {
@@ -119,11 +156,15 @@ cudaError_t cudaFreeHost(void* pointer) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   return call("cudaPointerGetAttributes", [&](Machine& machine) {
     attributes->type = cudaMemoryTypeUnregistered;
+    attributes->device = -2;
     const char* const address = static_cast<const char*>(pointer);
     auto after = machine.blocks.upper_bound(const_cast<char*>(address));
     if (after == machine.blocks.begin()) return cudaSuccess;
     const auto& [begin, block] = *std::prev(after);
-    if (address < begin + block.size) attributes->type = block.pinned ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+    if (address < begin + block.size) {
+      attributes->type = block.pinned ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+      attributes->device = block.device;
+    }
     return cudaSuccess;
   });
 }
@@ -137,7 +178,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return call("cudaStreamCreateWithFlags", [&](Machine& machine) {
-    *stream = new CUstream_st;
+    *stream = new CUstream_st{.device = fake_cuda::current_device()};
     machine.streams.insert(*stream);
     return cudaSuccess;
   });
@@ -171,7 +212,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return call("cudaEventCreateWithFlags", [&](Machine& machine) {
-    *event = new CUevent_st{.timed = (flags & cudaEventDisableTiming) == 0};
+    *event = new CUevent_st{.device = fake_cuda::current_device(), .timed = (flags & cudaEventDisableTiming) == 0};
     machine.events.insert(*event);
     return cudaSuccess;
   });
@@ -187,6 +228,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return call("cudaEventRecord", [&](Machine& machine) {
     CUstream_st* const stream = machine.stream_of(handle);
     if (stream == nullptr || !machine.events.contains(event)) return cudaErrorInvalidResourceHandle;
+    if (stream != &machine.default_stream && stream->device != event->device) return cudaErrorInvalidResourceHandle;
     if (event->timed) machine.push(stream, [event] { event->time = std::chrono::steady_clock::now(); });
     event->stream = stream;
     event->position = stream->end();
@@ -221,10 +263,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t size, cudaMemcpyKind kind,
                             cudaStream_t handle) {
-  // Asked before the call is counted: a program's own question would be counted as well.
-  cudaPointerAttributes from{}, to{};
-  cudaPointerGetAttributes(&from, source);
-  cudaPointerGetAttributes(&to, destination);
+  const cudaPointerAttributes from = attributes_of(source), to = attributes_of(destination);
   return call("cudaMemcpyAsync", [&](Machine& machine) {
     CUstream_st* const stream = machine.stream_of(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -233,18 +272,36 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t s
     if (reads_device != (from.type == cudaMemoryTypeDevice) || writes_device != (to.type == cudaMemoryTypeDevice)) {
       return cudaErrorInvalidValue;
     }
+    const auto traced = machine.traced(copy_of(*stream, from, to, size));
     if (kind == cudaMemcpyHostToDevice && from.type == cudaMemoryTypeUnregistered) {
       // Pageable memory is staged before the call returns.
       auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(source),
                                                         static_cast<const char*>(source) + size);
-      machine.push(stream, [=] { std::memcpy(destination, staged->data(), size); });
+      machine.push(
+          stream, [=] { std::memcpy(destination, staged->data(), size); }, traced);
       return cudaSuccess;
     }
-    machine.push(stream, [=] { std::memmove(destination, source, size); });
+    machine.push(
+        stream, [=] { std::memmove(destination, source, size); }, traced);
     if (kind == cudaMemcpyDeviceToHost && to.type == cudaMemoryTypeUnregistered) {
       machine.carry_out(stream, stream->end());
       return waited(machine);
     }
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* destination, int to_device, const void* source, int from_device, std::size_t size,
+                                cudaStream_t handle) {
+  const cudaPointerAttributes from = attributes_of(source), to = attributes_of(destination);
+  return call("cudaMemcpyPeerAsync", [&](Machine& machine) {
+    CUstream_st* const stream = machine.stream_of(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    const bool as_said = from.type == cudaMemoryTypeDevice && from.device == from_device &&
+                         to.type == cudaMemoryTypeDevice && to.device == to_device;
+    if (!as_said) return cudaErrorInvalidValue;
+    machine.push(
+        stream, [=] { std::memmove(destination, source, size); }, machine.traced(copy_of(*stream, from, to, size)));
     return cudaSuccess;
   });
 }
@@ -262,7 +319,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   return call("cudaLaunchHostFunc", [&](Machine& machine) {
     CUstream_st* const stream = machine.stream_of(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    machine.push(stream, [=] { function(data); });
+    if (stream->device != fake_cuda::current_device()) return cudaErrorInvalidResourceHandle;
+    machine.push(
+        stream, [=] { function(data); }, machine.traced({.device = stream->device}));
     return cudaSuccess;
   });
 }

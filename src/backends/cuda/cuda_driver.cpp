@@ -4,34 +4,24 @@
 #include <fmt/format.h>
 
 #include <mutex>
+#include <set>
 #include <utility>
-#include <vector>
 
 #include "src/backends/cuda/cuda_error.h"
 #include "src/backends/cuda/faults.h"
+#include "src/backends/cuda/handles.h"
 #include "src/backends/cuda/kernel_list.h"
 #include "src/backends/cuda/launch_scope.h"
 #include "src/backends/cuda/libraries.h"
 #include "src/backends/cuda/link_probe.h"
 #include "src/backends/cuda/work_log.h"
-#include "src/backends/cuda/workspace.h"
 #include "src/base/check.h"
+#include "src/device/activity_source.h"
+#include "src/device/peer_copies.h"
 #include "src/device/virtual_clock.h"
 
 namespace ferry::cuda_backend {
 namespace {
-
-struct Stream {
-  cudaStream_t handle = nullptr;
-  bool alive = true;
-  std::unique_ptr<Workspace> workspace = std::make_unique<Workspace>();
-};
-
-struct Event {
-  cudaEvent_t handle = nullptr;
-  bool alive = false;
-  bool recorded = false;  // since it was made
-};
 
 cudaMemcpyKind kind_of(CopyDirection direction) {
   switch (direction) {
@@ -57,6 +47,12 @@ trace::Engine engine_of(CopyDirection direction) {
   }
 }
 
+bool has_several_devices() {
+  int count = 0;
+  FERRY_CUDA(cudaGetDeviceCount(&count));
+  return count > 1;
+}
+
 DriverInfo describe_device(int index) {
   FERRY_CUDA(cudaSetDevice(index));
   cudaDeviceProp properties{};
@@ -70,7 +66,7 @@ DriverInfo describe_device(int index) {
       .link = measure_link()};
 }
 
-class CudaDriver final : public Driver {
+class CudaDriver final : public Driver, public ActivitySource, public PeerCopies {
  public:
   CudaDriver(int index, Device as);
   ~CudaDriver() override;
@@ -101,45 +97,54 @@ class CudaDriver final : public Driver {
   void set_work_observer(WorkObserver* observer) override;
   void flush_work_records() override;
 
+  void use_activities(bool on) override;
+  std::optional<CopyActivity> copy_activity() override;
+
+  bool reaches(const Driver& other) const override;
+  void wait_for(StreamId stream, Driver& other, StreamId of_other) override;
+
  private:
   // The runtime's device is each thread's own.
   void use_device() const { FERRY_CUDA(cudaSetDevice(index_)); }
-  cudaStream_t handle(StreamId id);
-  Event handle(EventId id);
+  void enqueue_copy(const CopyRequest& request, cudaStream_t on);
+  // Direct access to the other device's memory, where the machine has it: without it copies go through host memory.
+  void reach(int other);
+  WorkLog* log_of(std::uint64_t correlation) { return observer_ != nullptr && correlation != 0 ? log_ : nullptr; }
   // Errors of calls that may not throw are thrown by the next wait.
   void keep_error(cudaError_t code, const char* call,
                   const std::source_location& where = std::source_location::current()) noexcept;
   void throw_deferred();
 
   const int index_;
+  const Device as_;
+  const bool has_peers_;
   const DriverInfo info_;
   RealClock clock_;
   Faults faults_;
+  Handles handles_;
 
   std::mutex mutex_;  // everything below but what launch_mutex_ guards
-  std::vector<Stream> streams_;
-  std::vector<Event> events_;
-  std::vector<std::int32_t> free_events_;
+  std::set<int> reached_;
   std::string kept_error_;
   int kept_code_ = 0;
 
   std::mutex launch_mutex_;  // workspaces, libraries, the log; taken before mutex_
   Libraries libraries_;
-  WorkLog log_;
+  WorkObserver* observer_ = nullptr;
+  bool wants_activities_ = false;
+  std::unique_ptr<WorkLog> event_log_, activity_log_;
+  WorkLog* log_ = nullptr;  // one of them
 };
 
-CudaDriver::CudaDriver(int index, Device as) : index_(index), info_(describe_device(index)), log_(as, clock_) {
+CudaDriver::CudaDriver(int index, Device as)
+    : index_(index), as_(as), has_peers_(has_several_devices()), info_(describe_device(index)), handles_(info_.name) {
   create_stream("compute");
 }
 
 CudaDriver::~CudaDriver() {
   cudaSetDevice(index_);
   cudaDeviceSynchronize();
-  for (const Event& event : events_) cudaEventDestroy(event.handle);
-  for (Stream& stream : streams_) {
-    stream.workspace.reset();
-    if (stream.alive) cudaStreamDestroy(stream.handle);
-  }
+  handles_.clear();
   cudaGetLastError();
 }
 
@@ -184,73 +189,39 @@ void CudaDriver::free_pinned(void* pointer, Bytes /*size*/) noexcept {
 
 StreamId CudaDriver::create_stream(std::string_view /*name*/) {
   use_device();
-  Stream stream;
-  FERRY_CUDA(cudaStreamCreateWithFlags(&stream.handle, cudaStreamNonBlocking));
-  const std::lock_guard lock(mutex_);
-  streams_.push_back(std::move(stream));
-  return {static_cast<std::int32_t>(streams_.size()) - 1};
+  return handles_.make_stream();
 }
 
 void CudaDriver::destroy_stream(StreamId id) noexcept {
   const std::lock_guard launching(launch_mutex_);
-  const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(id.value);
-  if (id.value <= 0 || index >= streams_.size() || !streams_[index].alive) return;
-  Stream& stream = streams_[index];
-  stream.alive = false;
-  cudaSetDevice(index_);
-  stream.workspace.reset();
-  // Work on the stream still ends.
-  if (const cudaError_t code = cudaStreamDestroy(stream.handle); code != cudaSuccess && kept_code_ == 0) {
-    kept_code_ = static_cast<int>(code);
-    kept_error_ = describe(code, "cudaStreamDestroy(stream.handle)", std::source_location::current());
-  }
+  keep_error(cudaSetDevice(index_), "cudaSetDevice(index_)");
+  keep_error(handles_.destroy_stream(id), "cudaStreamDestroy(stream)");
 }
 
 EventId CudaDriver::create_event() {
-  const std::lock_guard lock(mutex_);
-  if (!free_events_.empty()) {
-    const EventId id{free_events_.back()};
-    free_events_.pop_back();
-    Event& event = events_[static_cast<std::size_t>(id.value)];
-    event.alive = true;
-    event.recorded = false;
-    return id;
-  }
   use_device();
-  Event event{.alive = true};
-  FERRY_CUDA(cudaEventCreateWithFlags(&event.handle, cudaEventDisableTiming));
-  events_.push_back(event);
-  return {static_cast<std::int32_t>(events_.size()) - 1};
+  return handles_.make_event();
 }
 
-void CudaDriver::destroy_event(EventId id) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(id.value);
-  if (id.value < 0 || index >= events_.size() || !events_[index].alive) return;
-  // Waits that are enqueued hold what they wait for, so that the handle can be recorded anew.
-  events_[index].alive = false;
-  free_events_.push_back(id.value);
-}
+void CudaDriver::destroy_event(EventId id) noexcept { handles_.destroy_event(id); }
 
 void CudaDriver::record_event(EventId id, StreamId stream) {
   use_device();
-  const cudaStream_t on = handle(stream);
-  FERRY_CUDA(cudaEventRecord(handle(id).handle, on));
-  const std::lock_guard lock(mutex_);
-  events_[static_cast<std::size_t>(id.value)].recorded = true;
+  const cudaStream_t on = handles_.stream(stream);
+  FERRY_CUDA(cudaEventRecord(handles_.event(id).handle, on));
+  handles_.note_recorded(id);
 }
 
 void CudaDriver::wait_event(StreamId stream, EventId id) {
-  const Event event = handle(id);
-  const cudaStream_t on = handle(stream);
+  const Handles::Event event = handles_.event(id);
+  const cudaStream_t on = handles_.stream(stream);
   if (!event.recorded) return;
   use_device();
   FERRY_CUDA(cudaStreamWaitEvent(on, event.handle, cudaEventWaitDefault));
 }
 
 bool CudaDriver::query_event(EventId id) {
-  const Event event = handle(id);
+  const Handles::Event event = handles_.event(id);
   if (!event.recorded) return true;
   use_device();
   const cudaError_t state = cudaEventQuery(event.handle);
@@ -263,7 +234,7 @@ bool CudaDriver::query_event(EventId id) {
 }
 
 void CudaDriver::synchronize_event(EventId id) {
-  const Event event = handle(id);
+  const Handles::Event event = handles_.event(id);
   if (!event.recorded) return;
   use_device();
   FERRY_CUDA(cudaEventSynchronize(event.handle));
@@ -271,7 +242,7 @@ void CudaDriver::synchronize_event(EventId id) {
 }
 
 void CudaDriver::synchronize_stream(StreamId stream) {
-  const cudaStream_t on = handle(stream);
+  const cudaStream_t on = handles_.stream(stream);
   use_device();
   FERRY_CUDA(cudaStreamSynchronize(on));
   throw_deferred();
@@ -290,15 +261,17 @@ void CudaDriver::copy(const CopyRequest& request, StreamId stream) {
                                   info_.name, request.label),
                       cudaErrorInvalidValue);
   }
-  const cudaStream_t on = handle(stream);
+  const cudaStream_t on = handles_.stream(stream);
   use_device();
   {
     const std::lock_guard lock(launch_mutex_);
-    const bool recorded = log_.records(request.correlation);
-    if (recorded) log_.begin(on);
-    FERRY_CUDA(cudaMemcpyAsync(request.destination, request.source, static_cast<std::size_t>(request.size.count),
-                               kind_of(request.direction), on));
-    if (recorded) log_.end(on, stream, trace::WorkKind::copy, engine_of(request.direction), request.correlation);
+    LoggedWork work(log_of(request.correlation), on,
+                    {.correlation = request.correlation,
+                     .kind = trace::WorkKind::copy,
+                     .engine = engine_of(request.direction),
+                     .stream = stream});
+    enqueue_copy(request, on);
+    work.end();
   }
   if (request.host_memory == HostMemory::pinned || request.direction == CopyDirection::device_to_device) return;
   if (request.direction == CopyDirection::device_to_host) {
@@ -313,18 +286,12 @@ void CudaDriver::copy(const CopyRequest& request, StreamId stream) {
 
 void CudaDriver::launch(const KernelLaunch& launch, StreamId stream) {
   FERRY_CHECK(launch.kernel != nullptr, InvalidArgument, "{}: no kernel given for {}", info_.name, launch.context.op);
-  const cudaStream_t on = handle(stream);
+  const cudaStream_t on = handles_.stream(stream);
   use_device();
   const std::lock_guard lock(launch_mutex_);
-  Workspace* workspace = nullptr;
-  {
-    const std::lock_guard streams(mutex_);
-    workspace = streams_[static_cast<std::size_t>(stream.value)].workspace.get();
-  }
-  const bool recorded = log_.records(launch.correlation);
-  if (recorded) log_.begin(on);
+  LoggedWork work(log_of(launch.correlation), on, {.correlation = launch.correlation, .stream = stream});
   try {
-    const LaunchScope scope(on, *workspace, libraries_, faults_, launch.context.op, launch.where);
+    const LaunchScope scope(on, handles_.workspace(stream), libraries_, faults_, launch.context.op, launch.where);
     launch.kernel({.op = launch.context.op,
                    .inputs = launch.context.inputs,
                    .outputs = launch.context.outputs,
@@ -334,39 +301,90 @@ void CudaDriver::launch(const KernelLaunch& launch, StreamId stream) {
     error.locate(launch.context.op, launch.where);
     throw;
   }
-  if (recorded) log_.end(on, stream, trace::WorkKind::kernel, trace::Engine::compute, launch.correlation);
+  work.end();
+}
+
+void CudaDriver::enqueue_copy(const CopyRequest& request, cudaStream_t on) {
+  const auto size = static_cast<std::size_t>(request.size.count);
+  if (request.direction == CopyDirection::device_to_device && has_peers_) {
+    cudaPointerAttributes to{}, from{};
+    FERRY_CUDA(cudaPointerGetAttributes(&to, request.destination));
+    FERRY_CUDA(cudaPointerGetAttributes(&from, request.source));
+    if (to.device != from.device) {
+      reach(to.device == index_ ? from.device : to.device);
+      FERRY_CUDA(cudaMemcpyPeerAsync(request.destination, to.device, request.source, from.device, size, on));
+      return;
+    }
+  }
+  FERRY_CUDA(cudaMemcpyAsync(request.destination, request.source, size, kind_of(request.direction), on));
+}
+
+void CudaDriver::reach(int other) {
+  const std::lock_guard lock(mutex_);
+  if (!reached_.insert(other).second) return;
+  int possible = 0;
+  FERRY_CUDA(cudaDeviceCanAccessPeer(&possible, index_, other));
+  if (possible == 0) return;
+  const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return;
+  }
+  check(code, "cudaDeviceEnablePeerAccess(other, 0)");
+}
+
+bool CudaDriver::reaches(const Driver& other) const { return dynamic_cast<const CudaDriver*>(&other) != nullptr; }
+
+void CudaDriver::wait_for(StreamId stream, Driver& other, StreamId of_other) {
+  auto& peer = dynamic_cast<CudaDriver&>(other);
+  const cudaStream_t on = handles_.stream(stream);
+  const EventId event = peer.create_event();
+  try {
+    peer.record_event(event, of_other);
+    use_device();
+    FERRY_CUDA(cudaStreamWaitEvent(on, peer.handles_.event(event).handle, cudaEventWaitDefault));
+  } catch (...) {
+    peer.destroy_event(event);
+    throw;
+  }
+  peer.destroy_event(event);
 }
 
 void CudaDriver::set_work_observer(WorkObserver* observer) {
   use_device();
   const std::lock_guard lock(launch_mutex_);
-  log_.set_observer(observer);
+  if (WorkLog* const former = std::exchange(log_, nullptr); former != nullptr && observer_ != nullptr) {
+    observer_ = nullptr;
+    try {
+      former->set_observer(nullptr);
+    } catch (const DeviceError& error) {
+      // Who ends recording need not be able to throw. The log may hold what never ends.
+      keep_error(static_cast<cudaError_t>(error.code()), "reading the times of work");
+      (former == event_log_.get() ? event_log_ : activity_log_).reset();
+    }
+  }
+  if (observer == nullptr) return;
+  if (wants_activities_ && activity_log_ == nullptr) activity_log_ = make_activity_log(as_, index_, clock_);
+  if (event_log_ == nullptr) event_log_ = make_event_log(as_, clock_);
+  log_ = wants_activities_ && activity_log_ != nullptr ? activity_log_.get() : event_log_.get();
+  log_->set_observer(observer);
+  observer_ = observer;
 }
 
 void CudaDriver::flush_work_records() {
   use_device();
   const std::lock_guard lock(launch_mutex_);
-  log_.deliver(true);
+  if (observer_ != nullptr) log_->deliver(true);
 }
 
-cudaStream_t CudaDriver::handle(StreamId id) {
-  const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(id.value);
-  if (id.value < 0 || index >= streams_.size() || !streams_[index].alive) {
-    throw DeviceError(fmt::format("{}: stream {} does not exist or was destroyed", info_.name, id.value),
-                      cudaErrorInvalidResourceHandle);
-  }
-  return streams_[index].handle;
+void CudaDriver::use_activities(bool on) {
+  const std::lock_guard lock(launch_mutex_);
+  wants_activities_ = on;
 }
 
-Event CudaDriver::handle(EventId id) {
-  const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(id.value);
-  if (id.value < 0 || index >= events_.size() || !events_[index].alive) {
-    throw DeviceError(fmt::format("{}: event {} does not exist or was destroyed", info_.name, id.value),
-                      cudaErrorInvalidResourceHandle);
-  }
-  return events_[index];
+std::optional<CopyActivity> CudaDriver::copy_activity() {
+  const std::lock_guard lock(launch_mutex_);
+  return log_ == nullptr ? std::nullopt : log_->copy_activity();
 }
 
 void CudaDriver::keep_error(cudaError_t code, const char* call, const std::source_location& where) noexcept {

@@ -1,9 +1,23 @@
 #include "src/backends/cuda/libraries.h"
 
+#include <atomic>
+#include <cstdlib>
+
 #include "src/backends/cuda/cuda_error.h"
 #include "src/backends/cuda/shared_library.h"
 
 namespace ferry::cuda_backend {
+namespace {
+
+std::atomic<bool> ending{false};
+
+}  // namespace
+
+bool process_is_ending() { return ending; }
+
+void note_library_opened() {
+  std::atexit([] { ending = true; });
+}
 
 bool allows_tf32() {
   static const bool allowed = environment_is("FERRY_TF32", "1");
@@ -19,13 +33,20 @@ struct Libraries::Cublas {
     library.find(functions.create, "cublasCreate_v2");
     library.find(functions.destroy, "cublasDestroy_v2");
     library.find(functions.set_stream, "cublasSetStream_v2");
+    library.find(functions.set_math_mode, "cublasSetMathMode");
     library.find(functions.status_string, "cublasGetStatusString");
     library.find(functions.gemm, "cublasGemmEx_64");
     library.find(functions.gemm_strided, "cublasGemmStridedBatchedEx_64");
     library.find(functions.gemm_batched, "cublasGemmBatchedEx_64");
     require(functions.create(&handle), "cublasCreate_v2");
+    note_library_opened();
+    // 16-bit products are added up in f32 where a sum is split among blocks, too.
+    constexpr int kMode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    require(functions.set_math_mode(handle, static_cast<cublasMath_t>(kMode)), "cublasSetMathMode");
   }
-  ~Cublas() { functions.destroy(handle); }
+  ~Cublas() {
+    if (!process_is_ending()) functions.destroy(handle);
+  }
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
 

@@ -1,5 +1,5 @@
-// cuBLAS and cuDNN, opened when a kernel first needs them, so that the plug-in loads and its other kernels run where
-// they are missing.
+// cuBLAS, cuDNN and CUPTI, opened when a kernel first needs them, so that the plug-in loads and its other kernels run
+// where they are missing.
 //
 // Thread-safety: none, the driver locks.
 #pragma once
@@ -13,15 +13,22 @@ namespace ferry::cuda_backend {
 // Where the libraries are looked for; the loader's paths and the plug-in's own apply.
 const char* cublas_library();
 const char* cudnn_library();
+const char* cupti_library();
 
 // Whether f32 may be rounded to TensorFloat-32 on its way into products: FERRY_TF32=1.
 bool allows_tf32();
+
+// Whether the process runs its exit handlers. Those of a library may have run already; its handles are left alone then.
+// Requires: note_library_opened() was called after the library was opened.
+bool process_is_ending();
+void note_library_opened();
 
 // The functions of cuBLAS that kernels call.
 struct CublasFunctions {
   decltype(&cublasCreate_v2) create;
   decltype(&cublasDestroy_v2) destroy;
   decltype(&cublasSetStream_v2) set_stream;
+  decltype(&cublasSetMathMode) set_math_mode;
   decltype(&cublasGetStatusString) status_string;
   decltype(&cublasGemmEx_64) gemm;
   decltype(&cublasGemmStridedBatchedEx_64) gemm_strided;

@@ -9,5 +9,7 @@ namespace ferry::cuda_backend {
 
 const char* cublas_library() { return "libcublas.so." FERRY_TEXT(CUBLAS_VER_MAJOR); }
 const char* cudnn_library() { return "libcudnn.so.9"; }
+// Numbered as the toolkit, and so is cuBLAS.
+const char* cupti_library() { return "libcupti.so." FERRY_TEXT(CUBLAS_VER_MAJOR); }
 
 }  // namespace ferry::cuda_backend

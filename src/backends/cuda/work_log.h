@@ -1,5 +1,4 @@
-// When kernels and copies ran on the device: a pair of events around each recorded one, read once they have passed and
-// put on the host's clock.
+// When kernels and copies ran on the device, on the host's clock.
 //
 // Thread-safety: none, the driver locks.
 #pragma once
@@ -7,61 +6,72 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <vector>
+#include <optional>
 
+#include "src/device/activity_source.h"
 #include "src/device/driver.h"
 
 namespace ferry::cuda_backend {
 
+// One launch or copy.
+struct WorkTag {
+  std::uint64_t correlation = 0;
+  trace::WorkKind kind = trace::WorkKind::kernel;
+  trace::Engine engine = trace::Engine::compute;
+  StreamId stream{};
+};
+
 class WorkLog {
  public:
-  WorkLog(Device device, const Clock& clock) : device_(device), clock_(clock) {}
-  ~WorkLog();
-  WorkLog(const WorkLog&) = delete;
-  WorkLog& operator=(const WorkLog&) = delete;
+  virtual ~WorkLog() = default;
 
   // Null stops recording. What was recorded so far is delivered to the former observer. Waits for the device.
-  void set_observer(WorkObserver* observer);
-  bool records(std::uint64_t correlation) const { return observer_ != nullptr && correlation != 0; }
+  virtual void set_observer(WorkObserver* observer) = 0;
 
-  // Around one piece of work that is enqueued on `stream`. Requires: records(correlation).
-  void begin(cudaStream_t stream);
-  void end(cudaStream_t stream, StreamId id, trace::WorkKind kind, trace::Engine engine, std::uint64_t correlation);
+  // Around one piece of work that is enqueued on `stream`, by the thread that enqueues it; cancel() in place of end()
+  // when that fails. Requires: an observer.
+  virtual void begin(cudaStream_t stream, const WorkTag& tag) = 0;
+  virtual void end(cudaStream_t stream) = 0;
+  virtual void cancel() noexcept = 0;
 
   // Delivers what has ended, in the order it was enqueued; `all` waits for the rest.
-  void deliver(bool all);
+  virtual void deliver(bool all) = 0;
+
+  // See ActivitySource.
+  virtual std::optional<CopyActivity> copy_activity() const { return std::nullopt; }
+};
+
+// By a pair of events around each piece of work (event_log.cpp).
+std::unique_ptr<WorkLog> make_event_log(Device device, const Clock& clock);
+
+// By the activity records of CUPTI (activity_log.cpp), for CUDA device `index`, the current one. Null where CUPTI is
+// missing, was switched off (FERRY_CUPTI=0), or does not see a copy that is made to try it, which is said once.
+std::unique_ptr<WorkLog> make_activity_log(Device device, int index, const Clock& clock);
+
+// Around work that may throw.
+class LoggedWork {
+ public:
+  // Null: nothing is logged.
+  LoggedWork(WorkLog* log, cudaStream_t stream, const WorkTag& tag) : log_(log), stream_(stream) {
+    if (log_ != nullptr) log_->begin(stream, tag);
+  }
+  ~LoggedWork() {
+    if (log_ != nullptr) log_->cancel();
+  }
+  LoggedWork(const LoggedWork&) = delete;
+  LoggedWork& operator=(const LoggedWork&) = delete;
+
+  void end() {
+    if (WorkLog* const log = log_; log != nullptr) {
+      log_ = nullptr;
+      log->end(stream_);
+    }
+  }
 
  private:
-  // A point in both times: of the device, an event; of the host, its clock. A later one is placed by the distance from
-  // the one before, so that no distance grows past what an elapsed time in single precision resolves.
-  struct Anchor {
-    cudaEvent_t event = nullptr;
-    std::shared_ptr<Anchor> before{};
-    Nanoseconds time{};  // valid once `before` is null
-    ~Anchor();
-  };
-  struct Entry {
-    cudaEvent_t begin, end;
-    std::shared_ptr<Anchor> anchor;
-    trace::WorkRecord record;
-  };
-
-  cudaEvent_t take_event();
-  void start_clock();
-  void move_anchor(cudaStream_t stream);
-  static Nanoseconds resolve(Anchor& anchor);
-  Nanoseconds time_of(Anchor& anchor, cudaEvent_t event) const;
-
-  const Device device_;
-  const Clock& clock_;
-  WorkObserver* observer_ = nullptr;
-  std::shared_ptr<Anchor> anchor_;
-  Nanoseconds anchored_{};  // host time when the anchor was recorded
-  cudaEvent_t begun_ = nullptr;
-  std::deque<Entry> entries_;
-  std::vector<cudaEvent_t> free_events_;
+  WorkLog* log_;
+  cudaStream_t stream_;
 };
 
 }  // namespace ferry::cuda_backend
