@@ -50,7 +50,8 @@ void check_rows(const Settings& settings) {
 
 void print_head(const Settings& settings, const Comparison& comparison) {
   const StepFigures& none = comparison.unlimited().figures;
-  fmt::print("Place: {}, virtual time; {} of memory\n", comparison.device().name,
+  fmt::print("Place: {}, {}; {} of memory\n", comparison.device().name,
+             comparison.device().simulated ? "virtual time" : comparison.device().description,
              to_string(comparison.device().capacity));
   fmt::print("Model: {}, batch {}, optimizer {}, {}; peak without a budget {}\n", settings.job.model, settings.batch,
              settings.job.optimizer, settings.job.precision, to_string(none.peak_allocated));
@@ -181,7 +182,7 @@ void run(const Settings& settings) {
   for (const Method& method : all_methods()) {
     if (!wants(settings, method.name)) continue;
     MeasuredRow row = comparison.measure(method);
-    if (!settings.no_largest_batch)
+    if (!settings.no_largest_batch && comparison.finds_largest_batches())
       row.largest_batch = row.exists ? comparison.largest_batch(method, row.micro_batches) : 0;
     if (!settings.quiet()) print_row(row, comparison.unlimited());
     rows.push_back(std::move(row));
@@ -212,7 +213,8 @@ void add_compare_command(CLI::App& app) {
                       "Memory to train in: 5GiB, 80% of the card's, or 0.5x of the peak without a budget (default: the "
                       "card's)");
   command->add_option("--rows", settings->rows, "Only these, and none: names with commas between")->delimiter(',');
-  command->add_flag("--no-largest-batch", settings->no_largest_batch, "Do not look for the largest batches");
+  command->add_flag("--no-largest-batch", settings->no_largest_batch,
+                    "Do not look for the largest batches, as on a real GPU");
   command->add_flag("--no-ladder", settings->no_ladder, "Do not plan for other budgets");
   command->add_flag("--explain", settings->explain, "Say what each plan does with each tensor and why");
   command->add_option("--json", settings->json, "Write the figures to FILE; -: to the standard output, alone")

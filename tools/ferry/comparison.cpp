@@ -25,6 +25,10 @@ constexpr int kWarmUp = 3;
 // So many more until the plan is in use, at the most.
 constexpr int kUntilPlanned = 4;
 constexpr int kRecordedSteps = 2;
+// Without a recorder, on a real GPU.
+constexpr int kTimedSteps = 10;
+// Of a real GPU's memory, for what is not its allocator's: scratch memory of kernels and libraries.
+constexpr double kUsableMemory = 0.9;
 // A budget that fails is raised by this part of it.
 constexpr double kBudgetStep = 0.03;
 
@@ -123,15 +127,20 @@ StepFigures figures_of(const trace::Trace& trace, const MemoryStats& memory) {
     if (copy.cause != trace::CopyCause::swap) continue;
     (copy.from.is_gpu() ? figures.bytes_out : figures.bytes_in) += copy.size;
   }
-  figures.step = (trace.end - trace.begin) / kRecordedSteps;
   figures.recompute = recompute / kRecordedSteps;
-  figures.stall = std::max(figures.step - (compute + recompute) / kRecordedSteps, Nanoseconds{0});
+  figures.compute = compute / kRecordedSteps;
+  figures.take_time((trace.end - trace.begin) / kRecordedSteps);
   figures.bytes_out.count /= kRecordedSteps;
   figures.bytes_in.count /= kRecordedSteps;
   return figures;
 }
 
 }  // namespace
+
+void StepFigures::take_time(Nanoseconds time) {
+  step = time;
+  stall = std::max(step - compute - recompute, Nanoseconds{0});
+}
 
 std::span<const Method> all_methods() { return kMethods; }
 
@@ -141,10 +150,8 @@ Comparison::Comparison(JobOptions job, std::int64_t batch, const std::string& bu
   {
     const Runtime probe({.device = job_.device, .values = false});
     device_ = probe.devices().back();
-    FERRY_CHECK(device_.simulated, InvalidArgument,
-                "compare: {} is no simulated GPU; give one with --device, such as sim:rtx2080ti (ferry profile and "
-                "ferry max-batch measure real devices)",
-                device_.name);
+    FERRY_CHECK(device_.device.is_gpu(), InvalidArgument,
+                "compare: {} is no GPU; give one with --device, such as sim:rtx2080ti or cuda", device_.name);
     const DriverInfo& info = probe.core()->context(device_.device).driver->info();
     link_ = {.out_bytes_per_second = info.link.out_bytes_per_second,
              .in_bytes_per_second = info.link.in_bytes_per_second,
@@ -170,17 +177,30 @@ void Comparison::measure_without_budget(const std::string& budget) {
     budget_ = parse_bytes(budget);
   }
   FERRY_CHECK(budget_.count > 0, InvalidArgument, "a budget of '{}' is no memory at all", budget);
+  if (!device_.simulated) {
+    FERRY_CHECK(budget_ <= device_.capacity, InvalidArgument, "{} has {} free, less than the budget of {}",
+                device_.name, to_string(device_.capacity), to_string(budget_));
+    budget_ = std::min(budget_, part_of(device_.capacity, kUsableMemory));
+    fits_without_ = unlimited_.figures.peak_reserved <= budget_;
+    return;
+  }
   std::optional<Measurement> fitting = run_if_it_fits({.method = none, .memory = budget_, .batch = batch_});
   fits_without_ = fitting.has_value();
   if (fitting) unlimited_ = std::move(*fitting);
+}
+
+const swap::Iteration& Comparison::iteration() const {
+  if (iteration_) return *iteration_;
   constexpr Method kRecord{.name = "record", .evicts = EvictionMethods::both, .plans = true};
-  iteration_ = run({.method = kRecord, .memory = kMoreThanEnough, .batch = batch_}).iteration;
+  const Bytes memory = device_.simulated ? kMoreThanEnough : part_of(device_.capacity, kUsableMemory);
+  iteration_ = run({.method = kRecord, .memory = memory, .batch = batch_}).iteration;
+  return *iteration_;
 }
 
 RuntimeOptions Comparison::runtime_options(const Setup& setup) const {
   return {.device = job_.device,
           .device_memory = setup.method.evicts ? std::max(setup.memory, device_.capacity) : setup.memory,
-          .values = false,
+          .values = !device_.simulated,
           .seed = job_.seed};
 }
 
@@ -200,6 +220,7 @@ Measurement Comparison::run(const Setup& setup) const {
   for (int i = 0; i < kWarmUp; ++i) step();
   for (int i = 0; i < kUntilPlanned && setup.method.plans && budget->stats().planned_iterations < 1; ++i) step();
   Measurement result;
+  const Nanoseconds time = device_.simulated ? Nanoseconds{} : step_time(runtime, step);
   {
     Recording recording(runtime);
     runtime.reset_peak_memory(device_.device);
@@ -207,11 +228,22 @@ Measurement Comparison::run(const Setup& setup) const {
     result.trace = recording.finish();
   }
   result.figures = figures_of(result.trace, runtime.memory_stats(device_.device));
+  if (!device_.simulated) result.figures.take_time(time);
   if (!budget) return result;
   result.iteration = runtime.core()->budget()->engine().last_iteration();
   if (const std::string plan = budget->save_plan(); !plan.empty())
     result.plan = swap::plan_from_json(plan, "the plan in use", result.iteration);
   return result;
+}
+
+// What recording costs is not part of it.
+Nanoseconds Comparison::step_time(Runtime& runtime, const std::function<void()>& step) const {
+  RuntimeCore& core = *runtime.core();
+  core.synchronize();
+  const Nanoseconds begin = core.clock().now();
+  for (int i = 0; i < kTimedSteps; ++i) step();
+  core.synchronize();
+  return (core.clock().now() - begin) / kTimedSteps;
 }
 
 std::optional<Measurement> Comparison::run_if_it_fits(const Setup& setup) const {
@@ -236,7 +268,11 @@ MeasuredRow Comparison::measure(const Method& method) const {
   if (method.mixed_precision) row.note = job_options(method).precision;
   try {
     row.measured = run({.method = method, .memory = budget_, .batch = batch_});
-    row.feasible = true;
+    row.feasible = keeps_budget(*row.measured);
+    if (!row.feasible) {
+      row.measured.reset();
+      row.note = "does not fit";
+    }
   } catch (const OutOfMemory&) {
     row.note = "does not fit";
   } catch (const InvalidArgument& error) {
@@ -254,6 +290,7 @@ MeasuredRow Comparison::accumulate(const Method& method) const {
     row.micro_batches = std::min(parts, batch_);
     row.measured =
         run_if_it_fits({.method = method, .memory = budget_, .batch = batch_, .micro_batches = row.micro_batches});
+    if (row.measured && !keeps_budget(*row.measured)) row.measured.reset();
     row.feasible = row.measured.has_value();
   }
   row.note = row.feasible ? fmt::format("{} micro-batches", row.micro_batches)
@@ -294,13 +331,13 @@ std::int64_t Comparison::search(const Method& method, std::int64_t micro_batches
 }
 
 Ladder Comparison::ladder(std::span<const double> parts) const {
-  const swap::Unconstrained base = swap::unconstrained(iteration_);
+  const swap::Unconstrained base = swap::unconstrained(iteration());
   Ladder result{.peak = base.peak, .base_time = base.time};
   std::vector<Bytes> budgets;
   for (const double part : parts) budgets.push_back(part_of(base.peak, part));
   const swap::PlannerOptions options{
       .methods = swap::Methods::both, .link = link_, .reserve = swap::Planning::kReserve, .find_smallest = false};
-  const std::vector<swap::PlanResult> plans = swap::plan_ladder(iteration_, options, budgets);
+  const std::vector<swap::PlanResult> plans = swap::plan_ladder(iteration(), options, budgets);
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     LadderStep step{.part = parts[i], .budget = budgets[i]};
     if (plans[i].plan) step.step = plans[i].plan->cost.time;
@@ -312,8 +349,8 @@ Ladder Comparison::ladder(std::span<const double> parts) const {
 std::optional<Bytes> Comparison::smallest_budget(const Method& method) const {
   const swap::PlannerOptions options{
       .methods = swap::Methods::both, .link = link_, .reserve = swap::Planning::kReserve};
-  const Bytes most = part_of(swap::unconstrained(iteration_).peak, 1 + 2 * kBudgetStep);
-  Bytes size = std::max(swap::smallest_budget(iteration_, options), budget_);
+  const Bytes most = part_of(swap::unconstrained(iteration()).peak, 1 + 2 * kBudgetStep);
+  Bytes size = std::max(swap::smallest_budget(iteration(), options), budget_);
   for (; size <= most; size = part_of(size, 1 + kBudgetStep))
     if (run_if_it_fits({.method = method, .memory = size, .batch = batch_})) return size;
   return std::nullopt;

@@ -1,7 +1,9 @@
-// What a training step costs by each of the ways to live with too little memory: measured one by one on a simulated
-// GPU in timing-only mode, each in a runtime of its own.
+// What a training step costs by each of the ways to live with too little memory: measured one by one, each in a runtime
+// of its own. A simulated GPU is used in timing-only mode; on a real one the steps compute, and are timed by the host's
+// clock around several of them without a recorder, and by the driver's events within recorded ones.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -31,13 +33,17 @@ struct Method {
 // "none" first.
 std::span<const Method> all_methods();
 
-// Of one step, on the virtual clock.
+// Of one step, on the runtime's clock.
 struct StepFigures {
   Nanoseconds step{};
-  Nanoseconds recompute{};  // device time of ops that ran again
+  Nanoseconds compute{};    // device time of ops
+  Nanoseconds recompute{};  // and of those that ran again
   Nanoseconds stall{};      // the rest in which the device computes nothing: it waits for copies or for the host
   Bytes peak_allocated{}, peak_reserved{};
   Bytes bytes_out{}, bytes_in{};  // swapped
+
+  // Sets the step's time, and the stall by it.
+  void take_time(Nanoseconds time);
 };
 
 // The trace is that of the last steps; the figures are their mean.
@@ -74,16 +80,19 @@ struct Ladder {
 class Comparison {
  public:
   // budget: "5GiB", "80%" of the card's memory, "0.5x" of the peak without a budget; empty: the card's memory.
-  // Throws: InvalidArgument for a device that is no simulated GPU, an unknown model or option, a budget that is none.
+  // Throws: InvalidArgument for a device that is no GPU, an unknown model or option, a budget that is none or that a
+  // real GPU does not have; OutOfMemory for a step that does not fit in a real GPU without a budget.
   Comparison(JobOptions job, std::int64_t batch, const std::string& budget);
 
   const DeviceDescription& device() const { return device_; }
   Bytes budget() const { return budget_; }
-  // A step without a budget; where that does not fit, on a card with as much memory as it needs.
+  // A step without a budget; where that does not fit, on a simulated card with as much memory as it needs.
   const Measurement& unlimited() const { return unlimited_; }
 
   MeasuredRow measure(const Method& method) const;
-  // The largest batch that trains at all under the budget; 0: none.
+  // Whether largest_batch() can be asked: a real GPU's memory cannot be limited to a budget for the ways without one.
+  bool finds_largest_batches() const { return device_.simulated; }
+  // The largest batch that trains at all under the budget; 0: none. Requires: finds_largest_batches().
   std::int64_t largest_batch(const Method& method, std::int64_t micro_batches) const;
   Ladder ladder(std::span<const double> parts) const;
   // The smallest budget under which `method` trains, within 3 %: the planner's, tried. None: not even the peak without
@@ -97,9 +106,14 @@ class Comparison {
     std::int64_t batch = 0, micro_batches = 1;
   };
   Measurement run(const Setup& setup) const;
+  Nanoseconds step_time(Runtime& runtime, const std::function<void()>& step) const;
+  // A step that nothing has to leave in, recorded when it is first asked for.
+  const swap::Iteration& iteration() const;
   std::optional<Measurement> run_if_it_fits(const Setup& setup) const;
   RuntimeOptions runtime_options(const Setup& setup) const;
   JobOptions job_options(const Method& method) const;
+  // A real GPU's memory is not limited for the ways without a MemoryBudget.
+  bool keeps_budget(const Measurement& measured) const { return measured.figures.peak_reserved <= budget_; }
   void measure_without_budget(const std::string& budget);
   MeasuredRow accumulate(const Method& method) const;
   std::int64_t search(const Method& method, std::int64_t micro_batches) const;
@@ -112,7 +126,7 @@ class Comparison {
   Bytes budget_{};
   bool fits_without_ = false;
   Measurement unlimited_;
-  swap::Iteration iteration_;                            // a step that nothing has to leave in
+  mutable std::optional<swap::Iteration> iteration_;
   mutable std::map<std::string, std::int64_t> largest_;  // found without plans
 };
 
