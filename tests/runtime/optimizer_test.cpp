@@ -1,24 +1,19 @@
-// Adam, AdamW and Adagrad against plain references, and what all optimizers share.
+// The steps of all optimizers against plain references, clipping and schedules.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <set>
 #include <sstream>
 
-#include <ferry/device_guard.h>
-#include <ferry/no_grad.h>
 #include <ferry/ops.h>
 #include <ferry/optim.h>
 #include <ferry/profiler.h>
-#include <ferry/random.h>
 #include <ferry/schedule.h>
 #include "src/trace/trace_json.h"
+#include "tests/runtime/optimizer_cases.h"
 #include "tests/support/generators.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -28,99 +23,11 @@ namespace {
 using optim::Adagrad;
 using optim::Adam;
 using optim::AdamW;
-using optim::Optimizer;
 using optim::ParameterGroup;
 using optim::RowSparseUpdate;
 using optim::Sgd;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-// One element under a formula: new parameter from parameter, gradient, state and the number of the step.
-using Formula = std::function<double(double p, double g, std::array<double, 3>& s, int t)>;
-
-Formula adam_formula(double rate, double b1, double b2, double eps, double decay, bool decoupled, bool amsgrad) {
-  return [=](double p, double g, std::array<double, 3>& s, int t) {
-    if (decoupled) {
-      p -= rate * decay * p;
-    } else {
-      g += decay * p;
-    }
-    s[0] = b1 * s[0] + (1 - b1) * g;
-    s[1] = b2 * s[1] + (1 - b2) * g * g;
-    s[2] = std::max(s[2], s[1]);
-    const double root = std::sqrt(amsgrad ? s[2] : s[1]) / std::sqrt(1 - std::pow(b2, t));
-    return p - rate / (1 - std::pow(b1, t)) * s[0] / (root + eps);
-  };
-}
-
-struct OptimizerCase {
-  std::string name;
-  std::function<std::unique_ptr<Optimizer>(std::vector<Tensor>, RowSparseUpdate, bool master)> make;
-  Formula formula;
-  double initial = 0;
-};
-
-std::vector<OptimizerCase> optimizer_cases() {
-  return {
-      {"adam",
-       [](std::vector<Tensor> p, RowSparseUpdate rows, bool master) -> std::unique_ptr<Optimizer> {
-         return std::make_unique<Adam>(
-             std::move(p),
-             optim::AdamOptions{.rate = 0.1, .weight_decay = 0.2, .row_sparse = rows, .master_weights = master});
-       },
-       adam_formula(0.1, 0.9, 0.999, 1e-8, 0.2, false, false)},
-      {"amsgrad",
-       [](std::vector<Tensor> p, RowSparseUpdate rows, bool master) -> std::unique_ptr<Optimizer> {
-         return std::make_unique<Adam>(std::move(p), optim::AdamOptions{.rate = 0.1,
-                                                                        .beta1 = 0.5,
-                                                                        .beta2 = 0.6,
-                                                                        .amsgrad = true,
-                                                                        .row_sparse = rows,
-                                                                        .master_weights = master});
-       },
-       adam_formula(0.1, 0.5, 0.6, 1e-8, 0, false, true)},
-      {"adamw",
-       [](std::vector<Tensor> p, RowSparseUpdate rows, bool master) -> std::unique_ptr<Optimizer> {
-         return std::make_unique<AdamW>(std::move(p), optim::AdamWOptions{.rate = 0.1,
-                                                                          .beta2 = 0.9,
-                                                                          .epsilon = 1e-3,
-                                                                          .weight_decay = 0.3,
-                                                                          .row_sparse = rows,
-                                                                          .master_weights = master});
-       },
-       adam_formula(0.1, 0.9, 0.9, 1e-3, 0.3, true, false)},
-      {"adagrad",
-       [](std::vector<Tensor> p, RowSparseUpdate rows, bool master) -> std::unique_ptr<Optimizer> {
-         return std::make_unique<Adagrad>(std::move(p), optim::AdagradOptions{.rate = 0.1,
-                                                                              .rate_decay = 0.5,
-                                                                              .weight_decay = 0.1,
-                                                                              .initial_accumulator = 0.25,
-                                                                              .row_sparse = rows,
-                                                                              .master_weights = master});
-       },
-       [](double p, double g, std::array<double, 3>& s, int t) {
-         g += 0.1 * p;
-         s[0] += g * g;
-         return p - 0.1 / (1 + (t - 1) * 0.5) * g / (std::sqrt(s[0]) + 1e-10);
-       },
-       0.25},
-      {"sgd",
-       [](std::vector<Tensor> p, RowSparseUpdate rows, bool master) -> std::unique_ptr<Optimizer> {
-         return std::make_unique<Sgd>(std::move(p), optim::SgdOptions{.rate = 0.1,
-                                                                      .momentum = 0.9,
-                                                                      .dampening = 0.2,
-                                                                      .weight_decay = 0.1,
-                                                                      .row_sparse = rows,
-                                                                      .master_weights = master});
-       },
-       [](double p, double g, std::array<double, 3>& s, int t) {
-         g += 0.1 * p;
-         s[0] = t == 1 ? g : 0.9 * s[0] + 0.8 * g;
-         return p - 0.1 * s[0];
-       }},
-  };
-}
 
 class Optimizers : public OnBackend {};
 
@@ -182,73 +89,6 @@ TEST_P(Optimizers, LazyRowsLeaveTheOthersAlone) {
       EXPECT_EQ(lazy[i] == start[i], !named.contains(i / 3)) << each.name << " " << i;
     }
   }
-}
-
-TEST_P(Optimizers, MasterWeightsKeepWhatRoundingWouldLose) {
-  for (const bool master : {false, true}) {
-    const Tensor p = full({4}, 1, DType::bf16).set_requires_grad();
-    Sgd sgd(std::vector<Tensor>{p}, {.rate = 1.0 / 1024, .master_weights = master});
-    for (int step = 0; step < 8; ++step) {
-      p.backward(ones({4}, DType::bf16));
-      sgd.step();
-      sgd.zero_grad();
-    }
-    // 1 - 1/1024 rounds to 1 in bf16, 1 - 8/1024 does not.
-    EXPECT_THAT(p.to(DType::f32).to_vector<float>(), Each(master ? 1 - 8.0f / 1024 : 1.0f));
-    if (!master) continue;
-    EXPECT_EQ(sgd.state()[0].name, "master.0");
-    EXPECT_EQ(sgd.state()[0].tensor.dtype(), DType::f32);
-    {
-      const NoGrad no_grad;
-      Tensor writable = p;
-      writable.fill_(3);  // counts, though the master knows nothing of it
-    }
-    p.backward(ones({4}, DType::bf16));
-    sgd.step();
-    EXPECT_THAT(p.to(DType::f32).to_vector<float>(), Each(3));
-  }
-}
-
-TEST_P(Optimizers, StateTravels) {
-  for (const OptimizerCase& each : optimizer_cases()) {
-    const auto run = [&](bool interrupted) {
-      const Tensor x = full({3}, 1, DType::bf16).set_requires_grad(), y = full({2, 2}, 2).set_requires_grad();
-      auto optimizer = each.make({x, y}, RowSparseUpdate::lazy, true);
-      for (int step = 0; step < 4; ++step) {
-        (sum(square(x)).to(DType::f32) + sum(square(y))).backward();
-        optimizer->step();
-        optimizer->zero_grad();
-        if (!interrupted) continue;
-        std::vector<nn::NamedTensor> saved;
-        for (const auto& [name, tensor] : optimizer->state()) saved.push_back({name, tensor * 1});
-        optimizer = each.make({x, y}, RowSparseUpdate::lazy, true);
-        EXPECT_TRUE(optimizer->state().empty());
-        optimizer->set_state(saved);
-      }
-      return std::pair(x.to(DType::f32).to_vector<float>(), y.to_vector<float>());
-    };
-    EXPECT_EQ(run(true), run(false)) << each.name;
-  }
-}
-
-TEST_P(Optimizers, ForeignStateIsRefusedWhole) {
-  const Tensor x = full({3}, 1).set_requires_grad();
-  Adam adam(std::vector<Tensor>{x});
-  sum(x).backward();
-  adam.step();
-  EXPECT_THAT(message_of<InvalidArgument>([&] {
-                adam.set_state({{"velocity.0", zeros({3})}});
-              }),
-              HasSubstr("velocity.0"));
-  EXPECT_THAT(message_of<InvalidArgument>([&] {
-                adam.set_state({{"exp_avg.1", zeros({3})}});
-              }),
-              HasSubstr("exp_avg.1"));
-  EXPECT_THAT(message_of<ShapeError>([&] {
-                adam.set_state({{"step.0", full({1}, 7)}, {"exp_avg.0", zeros({2})}});
-              }),
-              HasSubstr("[2]"));
-  EXPECT_EQ(adam.state().back().tensor.item(), 1);
 }
 
 TEST_P(Optimizers, OneCallForAllParametersThatAgree) {
@@ -326,32 +166,6 @@ TEST_P(Optimizers, TakeGradientsInAnyLayout) {
   EXPECT_EQ(run(false), run(true));
 }
 
-TEST_P(Optimizers, StateOfGpuParametersMayLiveOnTheCpu) {
-  const auto run = [](bool offloaded) {
-    Tensor x = uniform({64}, 0.5, 1).set_requires_grad();
-    std::unique_ptr<Optimizer> adam;
-    if (offloaded) {
-      const DeviceGuard<cpu> guard;
-      adam = std::make_unique<AdamW>(std::vector<Tensor>{x});
-    } else {
-      adam = std::make_unique<AdamW>(std::vector<Tensor>{x});
-    }
-    const Device home = x.device();
-    for (int step = 0; step < 3; ++step) {
-      sum(square(x)).backward();
-      adam->step();
-      adam->zero_grad();
-      EXPECT_EQ(x.device(), home);
-    }
-    EXPECT_EQ(adam->state()[0].tensor.device(), offloaded ? cpu::device : home);
-    return x.to_vector<float>();
-  };
-  set_random_state({});
-  const auto expected = run(false);
-  set_random_state({});
-  EXPECT_EQ(run(true), expected);
-}
-
 TEST_P(Optimizers, ClippingByNorm) {
   Tensor a = full({3}, 1).set_requires_grad(), b = full({4}, 1).set_requires_grad(),
          unused = ones({2}).set_requires_grad();
@@ -387,58 +201,7 @@ TEST_P(Optimizers, ClippingByNorm) {
   EXPECT_THROW(optim::clip_grad_value({a}, -1), InvalidArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Optimizers, ::testing::ValuesIn(all_backends()), backend_name);
-
-// An allocation that fails before the update leaves parameters as they were, and the step can be taken again.
-TEST(OptimizerFaults, AFailedStepHasChangedNothing) {
-  for (const bool offloaded : {false, true}) {
-    for (const DriverCall call : {DriverCall::device_allocation, DriverCall::pinned_allocation}) {
-      const auto run = [&](std::int64_t n) {
-        CheckedRuntime runtime(sim_backend());
-        bool failed = false;
-        std::vector<std::vector<float>> values;
-        {
-          std::vector<Tensor> parameters;
-          for (int i = 0; i < 3; ++i) {
-            parameters.push_back(ones({6 << 20}) * (i + 1.0));
-            parameters.back() = parameters.back().detach().set_requires_grad();
-          }
-          std::optional<DeviceGuard<cpu>> guard;
-          if (offloaded) guard.emplace();
-          AdamW adamw(parameters);
-          guard.reset();
-          sum(parameters[0] * parameters[1] * parameters[2]).backward();
-          runtime->synchronize();
-          runtime->empty_cache(gpu::device);
-          if (n > 0) runtime.gpu_faults().fail(call, n, Lasting::until_cleared);
-          try {
-            adamw.step();
-          } catch (const OutOfMemory&) {
-            failed = true;
-          }
-          runtime.gpu_faults().clear();
-          if (failed) {
-            for (std::size_t i = 0; i < 3; ++i) {
-              EXPECT_EQ(parameters[i].to_vector<float>().front(), static_cast<float>(i + 1)) << n;
-            }
-            EXPECT_TRUE(adamw.state().empty());
-            adamw.step();
-          }
-          for (const Tensor& each : parameters) values.push_back({each.to_vector<float>().back()});
-        }
-        return std::pair(failed, values);
-      };
-      const auto expected = run(0).second;
-      bool failed = true;
-      for (std::int64_t n = 1; failed && n < 50; ++n) {
-        const auto [now, values] = run(n);
-        failed = now;
-        EXPECT_EQ(values, expected) << n;
-      }
-      EXPECT_FALSE(failed);
-    }
-  }
-}
+INSTANTIATE_TEST_SUITE_P(All, Optimizers, each_backend(), backend_name);
 
 class Schedules : public OnSim {
  protected:
