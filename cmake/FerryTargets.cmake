@@ -13,13 +13,21 @@ endif()
 set(FERRY_LIBRARIES DNNL::dnnl TBB::tbb TBB::tbbmalloc nlohmann_json::nlohmann_json fmt::fmt OpenMP::OpenMP_CXX
   PkgConfig::libhwy ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 
-# ferry_layer(NAME FOLDER): the sources directly in FOLDER as object library ferry_NAME. A folder may add to it with a
-# CMakeLists.txt of its own.
+# ferry_layer(NAME FOLDER [PATTERN …]): the sources directly in FOLDER, or those that match a pattern, as object library
+# ferry_NAME; those of an earlier layer stay there. A folder may add to it with a CMakeLists.txt of its own.
 function(ferry_layer name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  set(patterns ${ARGN})
+  if(NOT patterns)
+    set(patterns *.cpp)
+  endif()
+  list(TRANSFORM patterns PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  get_property(taken GLOBAL PROPERTY FERRY_LAYER_SOURCES)
+  list(REMOVE_ITEM sources "" ${taken})
   if(NOT sources)
     return()
   endif()
+  set_property(GLOBAL APPEND PROPERTY FERRY_LAYER_SOURCES ${sources})
   add_library(ferry_${name} OBJECT ${sources})
   target_link_libraries(ferry_${name} PRIVATE ferry_flags ${FERRY_LIBRARIES})
   # Calls inside the library are not meant to be replaced, and its thread-local state is small: both are then cheap.
