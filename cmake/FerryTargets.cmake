@@ -56,7 +56,7 @@ function(ferry_library)
 endfunction()
 
 # ferry_test(NAME SOURCES … [LAYERS …] [LABELS …]): a GoogleTest binary. With LAYERS it links those layers alone,
-# which shows that they need nothing above them; without, libferry.so.
+# which shows that they need nothing above them; without, libferry.so and tests/support.
 function(ferry_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LAYERS;LABELS")
   add_executable(${name} ${arg_SOURCES})
@@ -67,7 +67,7 @@ function(ferry_test name)
     endforeach()
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
   else()
-    target_link_libraries(${name} PRIVATE ferry GTest::gtest_main)
+    target_link_libraries(${name} PRIVATE ferry_test_support ferry GTest::gtest_main)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "FERRY_CHECK_ORDER=1" LABELS "${arg_LABELS}")

@@ -244,7 +244,7 @@ TEST_P(Checkpoint, SequentialSegments) {
   EXPECT_THROW(gradient(8), InvalidArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Checkpoint, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Checkpoint, each_backend(), backend_name);
 
 class CheckpointOnSim : public OnSim {};
 

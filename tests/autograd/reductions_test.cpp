@@ -6,7 +6,7 @@
 
 #include <ferry/reductions.h>
 #include "tests/autograd/gradient_check.h"
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {
@@ -118,7 +118,7 @@ TEST_P(Reductions, WhatTheyDoNotTake) {
                             "reductions_test.cpp");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Reductions, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Reductions, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

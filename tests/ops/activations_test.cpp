@@ -5,7 +5,7 @@
 #include <limits>
 
 #include <ferry/activations.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -100,7 +100,7 @@ TEST_P(Activations, WhatTheyDoNotTake) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Activations, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Activations, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

@@ -1,7 +1,7 @@
 // Axes, undefined tensors and indices that ops do not take.
 #include <limits>
 
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 
 namespace ferry::test {
 namespace {
@@ -161,7 +161,7 @@ TEST_P(ArgumentErrors, UndefinedTensors) {
       {"add_", [&] { x().add_(none); }, {"add_", "'other'"}},
   };
   for (BadCall bad : calls) {
-    bad.words.push_back("undefined");
+    bad.words.add("undefined");
     expect<InvalidArgument>({bad});
   }
 }
@@ -197,7 +197,7 @@ TEST_P(ArgumentErrors, IndicesOutOfRange) {
   EXPECT_EQ(sum(embedding(table(), from_vector<std::int64_t>({4, 0}))).item(), 0);  // the runtime goes on
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ArgumentErrors, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, ArgumentErrors, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

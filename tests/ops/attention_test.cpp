@@ -6,7 +6,7 @@
 
 #include <ferry/attention.h>
 #include "src/tensor/tensor_impl.h"
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 
 namespace ferry::test {
@@ -142,7 +142,7 @@ TEST_P(Attention, Errors) {
       file);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Attention, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Attention, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include <ferry/convolution.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 
 namespace ferry::test {
 namespace {
@@ -117,7 +117,7 @@ TEST_P(Resampling, GradientsKeepTheImagesOrder) {
   EXPECT_EQ(gradient_of([=](const Tensor& x) { return avg_pool2d(x, whole); }), image.strides());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Resampling, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Resampling, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

@@ -115,7 +115,7 @@ TEST_P(Creation, ImpossibleRequestsAreErrors) {
   EXPECT_THROW(uniform({2}, 1, 0), InvalidArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Creation, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Creation, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

@@ -7,7 +7,7 @@
 
 #include <ferry/activations.h>
 #include <ferry/device_guard.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -87,7 +87,7 @@ TEST_P(Dropout, ProbabilitiesOutsideZeroToOneAreErrors) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Dropout, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Dropout, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

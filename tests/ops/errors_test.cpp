@@ -1,5 +1,5 @@
 // Shapes and dtypes that ops do not take: each error names the op, the argument, both shapes and the source line.
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 
 namespace ferry::test {
 namespace {
@@ -333,7 +333,7 @@ TEST_P(OpErrors, DtypesThatAreNotTaken) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OpErrors, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, OpErrors, each_backend(), backend_name);
 
 TEST(OpErrorsOfRuntimes, TensorsOfTwoDoNotMix) {
   CheckedRuntime first(cpu_backend());

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ferry/ops.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 
 namespace ferry::test {
 namespace {
@@ -40,7 +40,7 @@ TEST_P(InPlace, WritesBesideWhatItReads) {
 
 TEST_P(InPlace, RefusesViewsThatShowAnElementTwice) {
   const auto wide = [] { return expand(of({2, 1}), {2, 3}); };
-  const std::vector<std::string> words = {"[2, 3]", "more than once"};
+  const Words words = {"[2, 3]", "more than once"};
   expect_errors<InvalidArgument>({{"mul_", [=] { wide().mul_(2); }, words},
                                   {"add_",
                                    [=] {
@@ -58,7 +58,7 @@ TEST_P(InPlace, RefusesViewsThatShowAnElementTwice) {
   EXPECT_THAT(once.fill_(3).to_vector<float>(), ElementsAre(3, 3));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, InPlace, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Backends, InPlace, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

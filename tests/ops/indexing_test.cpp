@@ -2,7 +2,7 @@
 #include <limits>
 
 #include <ferry/indexing.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 
 namespace ferry::test {
@@ -212,7 +212,7 @@ TEST_P(Indexing, ImagesKeepTheirOrderInMemory) {
   EXPECT_EQ(masked_fill(image, zeros({1}, DType::boolean), 0).strides(), strides);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Indexing, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Indexing, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

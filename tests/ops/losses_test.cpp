@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include <ferry/losses.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -168,7 +168,7 @@ TEST_P(Losses, GradientsOfAnyStrides) {
   EXPECT_EQ(to_array(strided.grad()).values, to_array(dense.grad()).values);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Losses, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Losses, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

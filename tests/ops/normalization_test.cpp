@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include <ferry/normalization.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 #include "tests/support/runtime_fixture.h"
 
@@ -130,7 +130,7 @@ TEST_P(SampleNormalization, WhatTheyDoNotTake) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SampleNormalization, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, SampleNormalization, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

@@ -5,7 +5,7 @@
 #include <ferry/autocast.h>
 #include <ferry/no_grad.h>
 #include <ferry/recurrent.h>
-#include "tests/ops/bad_call.h"
+#include "tests/support/bad_call.h"
 #include "tests/support/generators.h"
 
 namespace ferry::test {
@@ -166,7 +166,7 @@ TEST_P(Recurrent, Errors) {
       file);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Recurrent, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Recurrent, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test

@@ -182,7 +182,7 @@ TEST_P(Autocasting, RegionsComputedAgainGetTheirTypes) {
   EXPECT_EQ(gradient(false), gradient(true));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Autocasting, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Autocasting, each_backend(), backend_name);
 
 // Add `.autocast = AutocastRule::…` to the op's schema; include/ferry/autocast.h says which class is which.
 TEST(AutocastRules, EveryDifferentiableOpStatesItsClass) {

@@ -129,7 +129,7 @@ TEST_P(Scaler, AccumulationIsTheWholeBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Scaler, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, Scaler, each_backend(), backend_name);
 
 TEST(ScalerTimingOnly, SeesNoOverflow) {
   CheckedRuntime runtime(timing_only_backend());

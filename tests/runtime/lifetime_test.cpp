@@ -6,6 +6,7 @@
 
 #include <ferry/device_guard.h>
 #include <ferry/ops.h>
+#include "src/memory/staging_ring.h"
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {

@@ -166,7 +166,7 @@ TEST_P(SgdSteps, UpdateWhereTheParameterLives) {
   EXPECT_THAT(x.to_vector<float>(), ::testing::Each(0));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SgdSteps, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(All, SgdSteps, each_backend(), backend_name);
 
 }  // namespace
 }  // namespace ferry::test
