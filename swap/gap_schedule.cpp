@@ -22,7 +22,7 @@ struct Gap {
   StorageIndex storage;
   OpIndex from, to;
   Nanoseconds out_time{}, in_time{};
-  bool chosen = false;
+  bool chosen = false, barred = false;
   OpIndex latest_first = kAnyOp, earliest_back = 0;  // whatever waits for it
   Nanoseconds out{}, in{};
   OpIndex first = 0, back = 0;
@@ -61,6 +61,7 @@ struct Ranking {
   double benefit_power = 1;  // (bytes × ops that lack them)^this ÷ link time
   bool worst_first = true;   // the op that lacks most memory is helped first, not the earliest
   double noise = 0;          // ranks are multiplied by e^(up to ± this)
+  double barred = 0;         // part of the gaps that are taken only where no other helps
 };
 
 class Scheduler {
@@ -77,13 +78,15 @@ class Scheduler {
     const auto budget = static_cast<std::int64_t>(static_cast<double>(options_.budget.count) * ranking.part);
     unrelieved_ = use_;
     for (std::int64_t& bytes : unrelieved_) bytes -= budget;
+    for (Gap& gap : gaps_) gap.barred = ranking.barred > 0 && uniform() < ranking.barred;
     reschedule();
     for (;;) {
       const auto next = ranking.worst_first
                             ? std::ranges::max_element(excess_)
                             : std::ranges::find_if(excess_, [](std::int64_t bytes) { return bytes > 0; });
       if (next == excess_.end() || *next <= 0) return true;
-      if (!relieve(static_cast<OpIndex>(next - excess_.begin()))) return false;
+      const auto op = static_cast<OpIndex>(next - excess_.begin());
+      if (!relieve(op, false) && !relieve(op, true)) return false;
     }
   }
 
@@ -256,13 +259,14 @@ class Scheduler {
   }
 
   // Takes the best gap that gives memory to `op`: one whose copies nobody waits for, else that with the shortest wait.
-  bool relieve(OpIndex op) {
+  // False: there is none of those that are barred, or not.
+  bool relieve(OpIndex op, bool barred) {
     Gap* best = nullptr;
     double most = -1, shortest = std::numeric_limits<double>::infinity();
     const auto [out, in] = queues(op);
     for (Gap& gap : gaps_) {
       const bool covers_op = gap.from < op && op < gap.to;
-      if (!covers_op || (gap.chosen && gap.first <= op && op < gap.back)) continue;
+      if (gap.barred != barred || !covers_op || (gap.chosen && gap.first <= op && op < gap.back)) continue;
       if (!gap.chosen) {
         gap.out = std::max(uses_.start(gap.from + 1), out);
         gap.in = std::min(uses_.start(gap.to), in) - gap.in_time;
@@ -325,14 +329,19 @@ class Scheduler {
 GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const GapOptions& options) {
   Scheduler scheduler(iteration, uses, options);
   GapSchedule best;
-  std::vector<Gap> gaps;
-  const auto attempt = [&](const Ranking& ranking) {
+  std::vector<Gap> gaps;  // what changes start from
+  Nanoseconds current = Nanoseconds::max();
+  // Takes a schedule that is no slower than the one before by more than this part.
+  const auto attempt = [&](const Ranking& ranking, double worse) {
     if (!scheduler.run(ranking)) return;
     Program program = scheduler.program();
     Cost cost = evaluate(iteration, program, options.budget, options.link);
-    if (!cost.feasible || (best.cost.feasible && cost.time > best.cost.time)) return;
-    best = {std::move(program), std::move(cost)};
-    gaps = scheduler.gaps();
+    if (!cost.feasible) return;
+    if (static_cast<double>(cost.time.count()) <= static_cast<double>(current.count()) * (1 + worse)) {
+      current = cost.time;
+      gaps = scheduler.gaps();
+    }
+    if (!best.cost.feasible || cost.time < best.cost.time) best = {std::move(program), std::move(cost)};
   };
   int trial = 0;
   for (const double part : {1.0, 0.97, 0.94}) {
@@ -340,17 +349,20 @@ GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const Ga
       for (const bool worst_first : {true, false}) {
         if (++trial > options.trials) return best;
         scheduler.clear();
-        attempt({.part = part, .benefit_power = power, .worst_first = worst_first});
+        attempt({.part = part, .benefit_power = power, .worst_first = worst_first}, 0);
       }
     }
   }
   for (; trial < options.trials; ++trial) {
-    const bool is_new = !best.cost.feasible || trial % 8 == 0;
+    const bool is_new = !best.cost.feasible || trial % 16 == 0;
     is_new ? scheduler.clear() : scheduler.start_near(gaps);
-    attempt({.part = 1 - 0.08 * scheduler.uniform() * scheduler.uniform(),
+    const double left = 1 - static_cast<double>(trial) / options.trials;
+    attempt({.part = scheduler.uniform() < 0.5 ? 1 : 1 - 0.08 * scheduler.uniform() * scheduler.uniform(),
              .benefit_power = 1.3 * scheduler.uniform(),
              .worst_first = scheduler.uniform() < 0.5,
-             .noise = 2 * scheduler.uniform()});
+             .noise = 2 * scheduler.uniform(),
+             .barred = scheduler.uniform() < 0.5 ? 0 : 0.5 * scheduler.uniform()},
+            0.01 * left * scheduler.uniform());
   }
   return best;
 }
