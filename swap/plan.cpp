@@ -92,6 +92,20 @@ void find_idle(const Uses& uses, OpIndex made, StoragePlan& plan) {
 
 bool matches(const Plan& plan, const Iteration& iteration) { return plan.fingerprint == fingerprint(iteration); }
 
+std::vector<std::int64_t> host_copies(const Plan& plan, const Iteration& iteration) {
+  std::vector<bool> has_copy(iteration.storages.size(), false);
+  std::vector<std::int64_t> changes;
+  for (const Step& step : plan.program) {
+    const bool makes = step.kind == Step::Kind::copy_out || step.kind == Step::Kind::leave;
+    if (!makes && step.kind != Step::Kind::drop) continue;
+    const auto s = static_cast<std::size_t>(step.index);
+    if (has_copy[s] == makes) continue;
+    has_copy[s] = makes;
+    changes.push_back(makes ? iteration.storages[s].size.count : -iteration.storages[s].size.count);
+  }
+  return changes;
+}
+
 std::vector<StoragePlan> decisions(const Plan& plan, const Iteration& iteration) {
   const Uses uses(iteration);
   std::vector<std::vector<Window>> windows = WindowFinder(iteration, uses).find(plan.program);

@@ -52,6 +52,9 @@ struct Plan {
 // Whether the plan was made for such an iteration. If not, it must not be used.
 bool matches(const Plan& plan, const Iteration& iteration);
 
+// Host copies as the plan's program makes them (a positive size) and gives them up (its negative), in its order.
+std::vector<std::int64_t> host_copies(const Plan& plan, const Iteration& iteration);
+
 // Each storage that is idle for at least one op, largest first.
 std::vector<StoragePlan> decisions(const Plan& plan, const Iteration& iteration);
 

@@ -2,6 +2,7 @@
 
 #include <ferry/ops.h>
 #include "src/base/check.h"
+#include "src/ops/invoke.h"
 #include "src/tensor/tensor_impl.h"
 
 namespace ferry::ops {
@@ -16,6 +17,15 @@ const Tensor& GradientContext::checked(const SavedTensor& saved, std::string_vie
               "use the out-of-place op or clone it first",
               call_.schema->name, what, saved.tensor.name(), describe(saved.tensor), saved.version, now);
   return saved.tensor;
+}
+
+Tensor elementwise_gradient(const GradientContext& context, const OpSchema& backward, const OpSchema& in_place,
+                            const Tensor& other, const Attributes& attributes) {
+  const Tensor& dy = context.dy();
+  const bool is_sole = dy.shared_impl().use_count() == 1 && dy.impl()->storage.use_count() == 1;
+  const bool reuses = is_sole && dy.device() == other.device() && dy.dtype() == other.dtype() &&
+                      dy.strides() == other.strides() && is_dense(dy.shape(), dy.strides());
+  return invoke(reuses ? in_place : backward, {&dy, &other}, attributes, context.where());
 }
 
 Tensor sum_to(const Tensor& gradient, const Shape& shape, std::source_location where) {

@@ -80,6 +80,11 @@ class GradientContext {
   std::span<Gradient> results_;
 };
 
+// The gradient (dy, other) → dx of an elementwise op, by `in_place`, into dy's memory, where nobody else sees dy and it
+// lies as `other` does; by `backward` into new memory otherwise.
+Tensor elementwise_gradient(const GradientContext& context, const OpSchema& backward, const OpSchema& in_place,
+                            const Tensor& other, const Attributes& attributes);
+
 // Sums `gradient` over the axes along which `shape` was broadcast to it.
 Tensor sum_to(const Tensor& gradient, const Shape& shape, std::source_location where);
 

@@ -42,7 +42,7 @@ extern const OpSchema kSoftmaxCrossEntropy, kSoftmaxCrossEntropyBackward;
 extern const OpSchema kTo;
 // unary.cpp
 extern const OpSchema kReluBackward, kTanhBackward, kSigmoidBackward, kAbsBackward, kNeg, kAbs, kExp, kLog, kSqrt,
-    kSquare, kRelu, kTanh, kSigmoid;
+    kSquare, kRelu, kTanh, kSigmoid, kReluBackwardInPlace, kTanhBackwardInPlace, kSigmoidBackwardInPlace;
 // views.cpp
 extern const OpSchema kReshape, kPermute, kNarrow, kExpand;
 

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include <ferry/no_grad.h>
 #include "placement/placement.h"
 #include "src/base/check.h"
 #include "src/memory/caching_allocator.h"
+#include "src/memory/pinned_pool.h"
 #include "src/ops/invoke.h"
 #include "src/runtime/autocast.h"
 #include "src/runtime/current.h"
@@ -127,6 +130,35 @@ bool Budget::copy_out(Storage& storage) {
   if (limit.count > 0 && context_.pinned->stats().allocated - context_.staging->held() + storage.size() > limit)
     return false;
   return start_copy_out(core_, storage, context_);
+}
+
+void Budget::prepare_host(std::span<const std::int64_t> copies) noexcept {
+  // Slabs of a size serve each other: of each, as many as are in use at a time, and one that a copy in still reads when
+  // it is given up.
+  std::map<Bytes, std::pair<int, int>> slabs;  // in use, and at most
+  for (const std::int64_t copy : copies) {
+    auto& [used, most] = slabs[PinnedPool::slab_size(Bytes{std::abs(copy)})];
+    used += copy > 0 ? 1 : -1;
+    most = std::max(most, used);
+  }
+  // What leaves against the plan, where addresses rather than bytes are short, is small: large blocks are moved.
+  constexpr Bytes kSmall = kKiB * 256;
+  constexpr int kSmallSlabs = 4;
+  for (Bytes size = PinnedPool::slab_size(Bytes{1}); size <= kSmall; size = PinnedPool::slab_size(size + Bytes{1}))
+    slabs[size].second += kSmallSlabs;
+  std::vector<Allocation> taken;
+  const Bytes limit = options_.host_limit;
+  try {
+    for (const auto& [size, counts] : slabs) {
+      for (int i = 0; i <= counts.second; ++i) {
+        if (limit.count > 0 && context_.pinned->stats().reserved + size > limit) break;
+        taken.push_back(context_.pinned->allocate(size));
+      }
+    }
+  } catch (const Error&) {
+    // The copies will find as much themselves.
+  }
+  for (const Allocation& allocation : taken) context_.pinned->deallocate(allocation);
 }
 
 void Budget::give_back(Storage& storage) {

@@ -47,6 +47,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
 
   // Mechanism.
   bool copy_out(Storage& storage) override;
+  void prepare_host(std::span<const std::int64_t> copies) noexcept override;
   void give_back(Storage& storage) override;
   swap::SpillFile::Offset spill(Storage& storage) override;
   void unspill(Storage& storage, swap::SpillFile::Offset from) override;

@@ -162,7 +162,7 @@ void Engine::forget(Value& value) noexcept {
 void Engine::next_iteration() {
   const Frame frame(*this);
   try {
-    planning_.end_iteration(history_.values());
+    if (planning_.end_iteration(history_.values())) mechanism_.prepare_host(planning_.host_copies());
     room_.end_iteration();
   } catch (...) {
     begin_iteration();

@@ -18,6 +18,9 @@ class Mechanism {
   // Starts a copy of the device's replica to a new one in pinned host memory, after all compute work so far. False:
   // there is no host memory for it; nothing has changed. Throws: DeviceError.
   virtual bool copy_out(ferry::Storage& storage) = 0;
+  // Host memory for copies that will be made (a positive size) and given up (its negative) in this order, so that
+  // copy_out has it at once. Best effort: where memory is short, some is missing.
+  virtual void prepare_host(std::span<const std::int64_t> copies) noexcept = 0;
   // Gives the device's replica back; its memory is reused after the copy out that is under way, if any, and not after
   // those that were started later. Throws: DeviceError, and then nothing has changed.
   virtual void give_back(ferry::Storage& storage) = 0;

@@ -26,14 +26,14 @@ void Planning::ran(const CallNote& note, const std::shared_ptr<Producer>& produc
   follower_.ran(note, producer);
 }
 
-void Planning::end_iteration(std::span<Value* const> values) {
+bool Planning::end_iteration(std::span<Value* const> values) {
   ++state_.stats.iterations;
   if (follower_.end_iteration()) {
     ++state_.stats.planned_iterations;
     misfits_ = 0;
-  } else if (records_ && recorder_.ops() > 0) {
-    replan(values);
+    return false;
   }
+  return records_ && recorder_.ops() > 0 && replan(values);
 }
 
 void Planning::begin_iteration(std::span<Value* const> values, Bytes others, bool was_short) {
@@ -51,13 +51,16 @@ PlannerOptions Planning::planner_options() const {
           .reserve = kReserve};
 }
 
-void Planning::replan(std::span<Value* const> values) {
+bool Planning::replan(std::span<Value* const> values) {
   Recorded recorded = recorder_.end(values);
   last_ = recorded.iteration;
   largest_call_ = {};
-  if (!is_worth_planning(recorded.iteration)) return follower_.give_up();
+  if (!is_worth_planning(recorded.iteration)) {
+    follower_.give_up();
+    return false;
+  }
   pin_copies(recorded, true);
-  if (!loaded_.empty() && adopt_loaded(recorded)) return;
+  if (!loaded_.empty() && adopt_loaded(recorded)) return true;
   PlannerOptions planner = planner_options();
   planner.find_smallest = false;
   PlanResult result = make_plan(recorded.iteration, planner);
@@ -65,10 +68,18 @@ void Planning::replan(std::span<Value* const> values) {
     pin_copies(recorded, false);
     result = make_plan(recorded.iteration, planner);
   }
-  if (!result.plan) return follower_.give_up();
+  if (!result.plan) {
+    follower_.give_up();
+    return false;
+  }
   last_ = recorded.iteration;  // with what was pinned: the plan's
   ++state_.stats.plans;
   follower_.adopt(std::move(recorded.iteration), std::move(*result.plan), recorded.values);
+  return true;
+}
+
+std::vector<std::int64_t> Planning::host_copies() const {
+  return swap::host_copies(follower_.plan(), follower_.iteration());
 }
 
 bool Planning::is_worth_planning(const Iteration& iteration) {

@@ -41,11 +41,13 @@ class Planning {
   // Whether it matters in which order calls are told of: copies for an input's layout come before their call.
   bool follows_order() const { return records_ || follower_.is_active(); }
 
-  // `values`: all that live.
-  void end_iteration(std::span<Value* const> values);
+  // `values`: all that live. Whether the next iteration has another plan than this one.
+  bool end_iteration(std::span<Value* const> values);
   // `others`: bytes on the device that no value has.
   void begin_iteration(std::span<Value* const> values, Bytes others, bool was_short);
   void give_up() { follower_.give_up(); }
+  // As swap::host_copies. Requires: there is a plan.
+  std::vector<std::int64_t> host_copies() const;
 
   std::string explain() const;
   std::string save() const;
@@ -57,7 +59,8 @@ class Planning {
 
  private:
   using Recorded = IterationRecorder::Recorded;
-  void replan(std::span<Value* const> values);
+  // Whether there is a plan.
+  bool replan(std::span<Value* const> values);
   bool is_worth_planning(const Iteration& iteration);
   bool adopt_loaded(Recorded& recorded);
   PlannerOptions planner_options() const;

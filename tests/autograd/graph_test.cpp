@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include <ferry/device_guard.h>
 #include <ferry/no_grad.h>
 #include <ferry/ops.h>
+#include <ferry/profiler.h>
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {
@@ -356,6 +359,46 @@ TEST_F(Graph, GradientPassesDevicesAndLandsWhereTheLeafIs) {
   sum((there * there).to(cpu::device) * 2.0).backward();
   EXPECT_EQ(x.grad().device(), cpu::device);
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(4, 8));
+}
+
+// Gradients of these ops are written over the gradient they come from where nobody else holds it, and only there.
+TEST_F(Graph, AGradientThatNobodyElseHoldsIsWrittenOver) {
+  using Function = Tensor (*)(const Tensor&);
+  const std::vector<std::pair<std::string, Function>> functions = {
+      {"relu_backward", [](const Tensor& x) { return relu(x); }},
+      {"tanh_backward", [](const Tensor& x) { return tanh(x); }},
+      {"sigmoid_backward", [](const Tensor& x) { return sigmoid(x); }}};
+  for (const auto& [op, function] : functions) {
+    SCOPED_TRACE(op);
+    const Tensor weight = from_vector(std::vector<double>{0.5, -2, 3, 7});
+    const auto run = [&](const auto& backward) {
+      const Tensor x = leaf({-1, 0, 0.25, 2});
+      Profiler profiler;
+      backward(function(x));
+      profiler.stop();
+      std::ostringstream trace;
+      profiler.write_trace(trace);
+      return std::pair{x.grad().to_vector<double>(), trace.str().find('"' + op + "_\"") != std::string::npos};
+    };
+    const auto [expected, held_is_overwritten] = run([&](const Tensor& y) { y.backward(weight); });
+    EXPECT_FALSE(held_is_overwritten);
+    EXPECT_THAT(weight.to_vector<double>(), ElementsAre(0.5, -2, 3, 7));
+    const auto [sole, sole_is_overwritten] = run([&](const Tensor& y) { sum(y * weight).backward(); });
+    EXPECT_TRUE(sole_is_overwritten);
+    EXPECT_EQ(sole, expected);
+    // Two consumers get one gradient: the first of them must leave it to the second.
+    const Tensor x = leaf({-1, 0, 0.25, 2});
+    const Tensor y = function(x);
+    sum((y + function(x)) * weight).backward();
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(x.grad().to_vector<double>()[i], 2 * expected[i]);
+    // A gradient that lies in another order than the result is not written over.
+    const Tensor square = from_vector(std::vector<double>{-1, 0.25, 2, 1}).set_requires_grad();
+    const Tensor turned = permute(function(reshape(square, {2, 2})), {1, 0});
+    sum(turned * reshape(weight, {2, 2})).backward();
+    const Tensor again = from_vector(std::vector<double>{-1, 0.25, 2, 1}).set_requires_grad();
+    function(again).backward(from_vector(std::vector<double>{0.5, 3, -2, 7}));
+    EXPECT_EQ(square.grad().to_vector<double>(), again.grad().to_vector<double>());
+  }
 }
 
 TEST_F(Graph, DeepChainsNeedNoStack) {

@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <tbb/global_control.h>
 
+#include <limits>
 #include <map>
 
 #include "src/ops/attributes.h"
