@@ -115,7 +115,10 @@ GroupIndex Replay::leader_of(const Group& follower, GroupIndex index) const {
   const auto writes_input = [&](const trace::Argument& output) {
     return output.tensor >= 0 && std::ranges::count(op.inputs, output.tensor, &trace::Argument::tensor) > 0;
   };
-  if (op.phase == trace::Phase::optimizer || std::ranges::any_of(op.outputs, writes_input)) {
+  // A gradient is written over the one that it comes from only where both ops run on one device: it follows its forward
+  // op all the same.
+  const bool is_gradient = trace_.string(follower.op).ends_with("_backward_");
+  if (op.phase == trace::Phase::optimizer || (!is_gradient && std::ranges::any_of(op.outputs, writes_input))) {
     // It runs where what it writes is: with the op that made that, if this trace saw it and it is one. An optimizer
     // made its state itself.
     GroupIndex maker = -1;
@@ -150,7 +153,7 @@ GroupIndex Replay::leader_by_reader(const Group& follower) const {
       for (const Use& use : uses_[at(output.tensor)]) {
         if (!use.read || use.op < 0 || use.op == op) continue;
         const GroupIndex reader = groups_[at(group_of(use.op))].leader;
-        if (reader < 0) continue;
+        if (reader < 0 || &groups_[at(reader)] == &follower) continue;
         const GroupIndex next = reader_at_line(reader, follower.site);
         return next >= 0 ? next : reader;
       }

@@ -133,8 +133,9 @@ TEST(SplitUpdates, FirstValuesFollowTheirParameter) {
   EXPECT_THAT(units.unit_of, ::testing::Each(0));
 }
 
-// The gradient of the loss, and ordinary ops within gradients, run where the forward op did.
-TEST(SplitUpdates, GradientsFollowTheForwardOpBetween) {
+// By op, the ops that lead the gradients of mean(tanh(x)), the one of tanh called so; `in_place`: it is written over
+// the gradient that it comes from.
+std::map<std::string, std::string> leaders_of_gradients(const char* gradient_of_tanh, bool in_place) {
   TraceBuilder builder;
   const int x = builder.tensor("x", Bytes{400}), y = builder.tensor("y", Bytes{400});
   const int loss = builder.tensor("loss", Bytes{4}), one = builder.tensor("one", Bytes{4});
@@ -151,7 +152,7 @@ TEST(SplitUpdates, GradientsFollowTheForwardOpBetween) {
   builder.op({.name = "mean", .line = 5, .inputs = {y}, .outputs = {loss}});
   backward("fill", 9, {}, one);
   backward("mul_scalar", 5, {one}, dy);
-  backward("tanh_backward", 5, {dy, y}, dx);
+  backward(gradient_of_tanh, 5, {dy, y}, in_place ? dy : dx);
   const trace::Trace trace = builder.build();
   const Replay replay(trace);
   std::map<std::string, std::string> leader;
@@ -159,8 +160,16 @@ TEST(SplitUpdates, GradientsFollowTheForwardOpBetween) {
     if (group.leader >= 0)
       leader[trace.string(group.op)] = trace.string(replay.groups()[static_cast<std::size_t>(group.leader)].op);
   }
-  EXPECT_EQ(leader,
-            (std::map<std::string, std::string>{{"fill", "mean"}, {"mul_scalar", "mean"}, {"tanh_backward", "tanh"}}));
+  return leader;
+}
+
+// The gradient of the loss, and ordinary ops within gradients, run where the forward op did.
+TEST(SplitUpdates, GradientsFollowTheForwardOpBetween) {
+  using Leaders = std::map<std::string, std::string>;
+  EXPECT_EQ(leaders_of_gradients("tanh_backward", false),
+            (Leaders{{"fill", "mean"}, {"mul_scalar", "mean"}, {"tanh_backward", "tanh"}}));
+  EXPECT_EQ(leaders_of_gradients("tanh_backward_", true),
+            (Leaders{{"fill", "mean"}, {"mul_scalar", "mean"}, {"tanh_backward_", "tanh"}}));
 }
 
 }  // namespace
