@@ -25,7 +25,7 @@ struct CopyCheck {
 CopyCheck check_copies(const trace::Trace& trace, std::span<const CopyActivity> activities);
 
 std::string_view memory_text(trace::Memory memory);
-// "CUPTI saw the 12 recorded copies: 8 pageable->device of 32 MiB, …", or what does not agree.
+// "CUPTI saw all 12 recorded copies: 8 pageable->device of 32 MiB, …", or what does not agree.
 std::string copy_check_text(const CopyCheck& check);
 
 }  // namespace ferry::profiler

@@ -46,9 +46,9 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   for_each_chunk(chunks, [&](std::int64_t chunk) { body(chunk * grain, std::min(count, (chunk + 1) * grain)); });
 }
 
-// Calls body(begin, end) for consecutive ranges that cover [0, count), by and by cut down to no less than `grain` items
-// as there are threads for them: fewer and better balanced ranges than parallel_for's. For bodies that do the same to
-// an item whatever its range.
+// Calls body(begin, end) for ranges that cover [0, count). They are halved as there are threads for them, while they
+// have more than `grain` items: fewer and better balanced ranges than parallel_for's. For bodies that do the same to an
+// item whatever its range.
 template <class Body>
 void parallel_ranges(std::int64_t count, std::int64_t grain, const Body& body) {
 #if defined(__SANITIZE_THREAD__)

@@ -1,5 +1,5 @@
-// cuBLAS, cuDNN and CUPTI, opened when a kernel first needs them, so that the plug-in loads and its other kernels run
-// where they are missing.
+// cuBLAS and cuDNN, opened when a kernel first needs them, and CUPTI, opened when work is first traced, so that the
+// plug-in loads and its other kernels run where they are missing.
 //
 // Thread-safety: none, the driver locks.
 #pragma once
