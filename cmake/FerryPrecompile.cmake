@@ -1,6 +1,6 @@
-# A build that is made once, as by continuous integration, where no compiler cache helps: the standard library, fmt, JSON
-# and GoogleTest are read once for each kind of target, and debug information says lines, not variables. No header of
-# ferry is precompiled, so that each source still has to include what it uses of ferry.
+# A build that is made once, as by continuous integration, where no compiler cache helps: the standard library, fmt,
+# JSON and GoogleTest are read once for each kind of target, and debug information says lines, not variables. No header
+# of ferry is precompiled, so that each source still has to include what it uses of ferry.
 option(FERRY_BUILD_ONCE "Build faster from nothing, and slower again after a change" OFF)
 if(FERRY_BUILD_ONCE)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-g1>)
@@ -18,7 +18,8 @@ set(_standard <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <conditio
 set(_json ${_standard} <fmt/format.h> <nlohmann/json.hpp>)
 set(_test ${_json} <gmock/gmock.h> <gtest/gtest.h>)
 
-# _kind(NAME HEADERS … LIBRARIES …): what targets of a kind read, and the libraries whose options they are compiled with.
+# _kind(NAME HEADERS … LIBRARIES …): what targets of a kind read, and the libraries whose options they are compiled
+# with.
 macro(_kind name)
   cmake_parse_arguments(FERRY_PRECOMPILED_${name} "" "" "HEADERS;LIBRARIES" ${ARGN})
 endmacro()

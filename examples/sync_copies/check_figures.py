@@ -44,7 +44,8 @@ def check_advice(program, figures, name):
 
 def check_advice_file(program, rules):
     with tempfile.NamedTemporaryFile(suffix=".json") as placement:
-        subprocess.run([program, "--device", "sim:rtx2080ti", "--advise", placement.name], check=True, capture_output=True)
+        subprocess.run([program, "--device", "sim:rtx2080ti", "--advise", placement.name], check=True,
+                       capture_output=True)
         assert json.load(placement)["rules"] == rules
 
 
