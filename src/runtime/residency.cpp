@@ -326,15 +326,17 @@ Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const
     return *present;
   }
   if (storage.size().count == 0) return empty_replica(storage, target);
-  Replica* source = storage.find_valid();
+  // The host's replica where there is one: that of another GPU may be given back by a budget once the copy to the host
+  // has read it, whatever else still does.
+  Replica* const host = storage.find(cpu::device);
+  Replica* source = host != nullptr ? host : storage.find_valid();
   if (Replica* const copied = copy_from_peer(core, tensor, storage, *source, target, reason)) {
     settle(core, storage, *copied);
     return *copied;
   }
   if (source->device.is_gpu()) {
-    Replica& host = copy_to_host(core, tensor, *source, reason);
-    if (target.is_cpu()) return host;
-    source = storage.find(cpu::device);
+    source = &copy_to_host(core, tensor, *source, reason);
+    if (target.is_cpu()) return *source;
   }
   Replica& copied = copy_to_device(core, tensor, *source, target, reason);
   settle(core, storage, copied);

@@ -101,6 +101,23 @@ TEST_F(OnTwoGpus, AnOpsInputComesStraightFromTheOtherGpu) {
   EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1000, 7));
 }
 
+TEST_F(OnTwoGpus, WhatTheHostHasTooComesFromThere) {
+  const Tensor x = full({1000}, 2) * 3;
+  {
+    const DeviceGuard<cpu> guard;
+    EXPECT_EQ((x + 1).to_vector<float>(), std::vector<float>(1000, 7));
+  }
+  const int downloaded = downloads();
+  Tensor y;
+  {
+    const DeviceGuard<> guard(kSecond);
+    y = x + 2;
+  }
+  EXPECT_EQ(fake_cuda::calls("cudaMemcpyPeerAsync"), 0);
+  EXPECT_EQ(downloads(), downloaded + 1) << "an upload, and no second copy to the host";
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1000, 8));
+}
+
 TEST_F(OnTwoGpus, AWriteToTheSourceWaitsForTheCopy) {
   Tensor x = full({1000}, 2) * 3;
   const Tensor y = x.to(kSecond);
