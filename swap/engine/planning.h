@@ -2,11 +2,14 @@
 // program repeats itself. A program that does not is planned seldom. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "swap/engine/engine_state.h"
 #include "swap/engine/iteration_recorder.h"

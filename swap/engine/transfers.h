@@ -3,6 +3,8 @@
 // thread-safe.
 #pragma once
 
+#include <algorithm>
+
 #include "swap/engine/engine_state.h"
 #include "swap/engine/history.h"
 #include "swap/engine/mechanism.h"
