@@ -47,7 +47,7 @@ class Libraries {
   // Its work goes to `stream`. Throws: as cublas().
   cublasHandle_t cublas_handle(cudaStream_t stream);
 
-  // Where cudnn.cpp keeps what it opened; empty until it was looked for.
+  // Where cudnn_library.cpp keeps what it opened; empty until it was looked for.
   std::shared_ptr<void>& cudnn() { return cudnn_; }
 
  private:
