@@ -98,6 +98,7 @@ struct ScalarAttributes {
 
 // neg, abs, exp, log, sqrt, square, relu, tanh, sigmoid: (x) → y.
 // relu_backward, tanh_backward, sigmoid_backward: (dy, y) → dx; y is the forward output.
+// relu_backward_, tanh_backward_, sigmoid_backward_: the same kernels with dx aliasing dy (identical view).
 // abs_backward: (dy, x) → dy * sign(x).
 
 // --- reduction -------------------------------------------------------------------------------------------------------
