@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <map>
+#include <new>
 #include <utility>
 
 #include <ferry/no_grad.h>
@@ -125,40 +127,50 @@ std::string Budget::host_limit_text() const {
 }
 
 bool Budget::copy_out(Storage& storage) {
-  // The staging ring's slabs are for uploads.
-  const Bytes limit = options_.host_limit;
-  if (limit.count > 0 && context_.pinned->stats().allocated - context_.staging->held() + storage.size() > limit)
-    return false;
+  if (!has_host_room(storage.size())) return false;
   return start_copy_out(core_, storage, context_);
 }
 
-void Budget::prepare_host(std::span<const std::int64_t> copies) noexcept {
+void Budget::prepare_host(std::span<const std::int64_t> copies) noexcept try {
   // Slabs of a size serve each other: of each, as many as are in use at a time, and one that a copy in still reads when
-  // it is given up.
-  std::map<Bytes, std::pair<int, int>> slabs;  // in use, and at most
+  // it is given up. Together they take no more than what all copies take at a time, and one more.
+  std::map<Bytes, std::pair<int, int>, std::greater<>> slabs;  // in use, and at most
+  Bytes used{}, most{};
   for (const std::int64_t copy : copies) {
-    auto& [used, most] = slabs[PinnedPool::slab_size(Bytes{std::abs(copy)})];
-    used += copy > 0 ? 1 : -1;
+    const Bytes slab = PinnedPool::slab_size(Bytes{std::abs(copy)});
+    auto& [now, peak] = slabs[slab];
+    now += copy > 0 ? 1 : -1;
+    peak = std::max(peak, now + 1);
+    used = copy > 0 ? used + slab : used - slab;
     most = std::max(most, used);
   }
+  if (!slabs.empty()) most = most + slabs.begin()->first;
   // What leaves against the plan, where addresses rather than bytes are short, is small: large blocks are moved.
   constexpr Bytes kSmall = kKiB * 256;
   constexpr int kSmallSlabs = 4;
-  for (Bytes size = PinnedPool::slab_size(Bytes{1}); size <= kSmall; size = PinnedPool::slab_size(size + Bytes{1}))
+  for (Bytes size = PinnedPool::slab_size(Bytes{1}); size <= kSmall; size = PinnedPool::slab_size(size + Bytes{1})) {
     slabs[size].second += kSmallSlabs;
+    most = most + size * kSmallSlabs;
+  }
   std::vector<Allocation> taken;
-  const Bytes limit = options_.host_limit;
   try {
     for (const auto& [size, counts] : slabs) {
-      for (int i = 0; i <= counts.second; ++i) {
-        if (limit.count > 0 && context_.pinned->stats().reserved + size > limit) break;
+      for (int i = 0; i < counts.second && size <= most && has_host_room(size); ++i) {
         taken.push_back(context_.pinned->allocate(size));
+        most = most - size;
       }
     }
   } catch (const Error&) {
     // The copies will find as much themselves.
   }
   for (const Allocation& allocation : taken) context_.pinned->deallocate(allocation);
+} catch (const std::bad_alloc&) {
+}
+
+bool Budget::has_host_room(Bytes size) const {
+  const Bytes limit = options_.host_limit;
+  // The staging ring's slabs are for uploads.
+  return limit.count == 0 || context_.pinned->stats().allocated - context_.staging->held() + size <= limit;
 }
 
 void Budget::give_back(Storage& storage) {

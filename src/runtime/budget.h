@@ -65,6 +65,8 @@ class Budget final : public swap::Mechanism, public WorkObserver {
 
  private:
   std::string host_limit_text() const;
+  // host_limit leaves room for that much.
+  bool has_host_room(Bytes size) const;
   Tensor view_of(const swap::Operand& operand, Storage* storage) const;
 
   RuntimeCore& core_;
