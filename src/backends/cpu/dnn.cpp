@@ -57,7 +57,8 @@ dnnl::stream& thread_stream() {
   return stream;
 }
 
-void bind(std::string_view op, const dnnl::memory& memory, void* data) {
+// Not named bind: with a std::string_view that would be std::bind wherever <functional> is included.
+void point_at(std::string_view op, const dnnl::memory& memory, void* data) {
   check(op, dnnl_memory_set_data_handle(memory.get(), data));
 }
 
@@ -167,7 +168,7 @@ void Plan::execute(std::string_view op, const dnnl::primitive& primitive,
 
 void Plan::reorder(std::string_view op, const Reorder& step, void* data) const {
   const bool in = step.direction == Direction::in;
-  bind(op, step.given, data);
+  point_at(op, step.given, data);
   const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, (in ? step.given : step.wanted).get()},
                                        {DNNL_ARG_TO, (in ? step.wanted : step.given).get()},
                                        {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
@@ -176,10 +177,10 @@ void Plan::reorder(std::string_view op, const Reorder& step, void* data) const {
 
 void Plan::run(std::string_view op, std::span<void* const> data) {
   std::byte* const buffer = work_buffer(Buffer::primitive, buffer_size_);
-  bind(op, scratchpad_, buffer + scratchpad_offset_);
-  for (const Reorder& step : reorders_) bind(op, step.wanted, buffer + step.offset);
+  point_at(op, scratchpad_, buffer + scratchpad_offset_);
+  for (const Reorder& step : reorders_) point_at(op, step.wanted, buffer + step.offset);
   for (std::size_t i = 0; i < memories_.size(); ++i) {
-    if (!reordered_[i]) bind(op, memories_[i], data[i]);
+    if (!reordered_[i]) point_at(op, memories_[i], data[i]);
   }
   for (const Reorder& step : reorders_) {
     if (step.direction == Direction::in) reorder(op, step, data[step.argument]);
