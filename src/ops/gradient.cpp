@@ -22,8 +22,7 @@ const Tensor& GradientContext::checked(const SavedTensor& saved, std::string_vie
 Tensor elementwise_gradient(const GradientContext& context, const OpSchema& backward, const OpSchema& in_place,
                             const Tensor& other, const Attributes& attributes) {
   const Tensor& dy = context.dy();
-  const bool is_sole = dy.shared_impl().use_count() == 1 && dy.impl()->storage.use_count() == 1;
-  const bool reuses = is_sole && dy.device() == other.device() && dy.dtype() == other.dtype() &&
+  const bool reuses = may_write_over(dy) && dy.device() == other.device() && dy.dtype() == other.dtype() &&
                       dy.strides() == other.strides() && is_dense(dy.shape(), dy.strides());
   return invoke(reuses ? in_place : backward, {&dy, &other}, attributes, context.where());
 }

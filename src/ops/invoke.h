@@ -75,6 +75,10 @@ auto located(std::string_view op, const Tensor& x, Where where, F&& body) {
   });
 }
 
+// Nobody else sees x's memory, and nobody will want what lies there again: an op may take it for its result. Under a
+// memory budget that only recomputes it may not: what is written over cannot be computed any more, nor what came of it.
+bool may_write_over(const Tensor& x);
+
 // Adds the call to the graph when an input requires grad and grad is enabled.
 void record_in_graph(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
                      std::span<Tensor> outputs);

@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/ops/invoke.h"
 #include "src/runtime/autocast.h"
+#include "src/runtime/budget.h"
 #include "src/runtime/call.h"
 #include "src/runtime/phase.h"
 #include "src/tensor/grad_mode.h"
@@ -58,6 +59,12 @@ void run(const OpSchema& schema, TensorPointers inputs, const Attributes& attrib
 }
 
 }  // namespace
+
+bool may_write_over(const Tensor& x) {
+  if (x.shared_impl().use_count() != 1 || x.impl()->storage.use_count() != 1) return false;
+  const Budget* budget = static_cast<const RuntimeCore&>(*x.impl()->storage->owner()).budget();
+  return budget == nullptr || budget->options().methods != EvictionMethods::recompute;
+}
 
 void invoke(const OpSchema& schema, TensorPointers inputs, const Attributes& attributes, Where where,
             std::span<Tensor> outputs) {

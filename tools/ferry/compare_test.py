@@ -118,7 +118,7 @@ class Compare(unittest.TestCase):
             self.assertLessEqual(before[2] + before[3], after[2])
 
     def test_bad_usage_is_one_line(self):
-        for arguments, words in ((("--model", "resnet18", "--batch", 4, "--device", "cpu"), "no simulated GPU"),
+        for arguments, words in ((("--model", "resnet18", "--batch", 4, "--device", "cpu"), "cpu is no GPU"),
                                  ((*MODEL, "--budget", "0x"), "out of range"),
                                  ((*MODEL, "--budget", "lots"), "lots"),
                                  ((*MODEL, "--rows", "none,best"), "there is no row 'best'")):
