@@ -67,6 +67,8 @@ PlacementRules PlacementRules::load(const std::string& path) {
     document = json::parse(file);
   } catch (const json::parse_error& error) {
     throw ParseError(fmt::format("placement file '{}', byte {}: not JSON", path, error.byte));
+  } catch (const json::out_of_range& error) {  // a number that no double holds
+    throw ParseError(fmt::format("placement file '{}': {}", path, error.what()));
   }
   FERRY_CHECK(document.is_object() && document.contains("rules") && document["rules"].is_array(), ParseError,
               "placement file '{}': needs an array 'rules'", path);

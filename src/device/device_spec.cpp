@@ -90,6 +90,8 @@ json parse_json(std::string_view text, const std::string& file) {
     return json::parse(text);
   } catch (const json::parse_error& error) {
     throw ParseError(fmt::format("{}: no JSON at byte {}: {}", file, error.byte, error.what()));
+  } catch (const json::out_of_range& error) {  // a number that no double holds
+    throw ParseError(fmt::format("{}: {}", file, error.what()));
   }
 }
 

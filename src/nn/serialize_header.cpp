@@ -48,6 +48,8 @@ Json parse_json(std::string_view text, const Place& place) {
   } catch (const Json::parse_error& error) {
     const auto at = static_cast<std::int64_t>(error.byte);
     place.fail(kLengthBytes + std::max<std::int64_t>(at - 1, 0), "the header is no JSON: {}", error.what());
+  } catch (const Json::out_of_range& error) {  // a number that no double holds
+    place.fail(kLengthBytes, "the header's JSON: {}", error.what());
   }
 }
 

@@ -128,6 +128,10 @@ TEST_F(SpecFile, LoadsWhatAPresetSays) {
   EXPECT_EQ(spec.memory, Bytes{12345});
 }
 
+TEST_F(SpecFile, RefusesNumbersThatNoDoubleHolds) {
+  EXPECT_NE(error_of(R"({"name": 1e999})").find(path_), std::string::npos);
+}
+
 TEST_F(SpecFile, MissingFileIsNamed) {
   EXPECT_THROW(load_device_spec("no/such/spec.json"), ParseError);
   EXPECT_THROW(load_device_spec("spec-that-is-not-there.json"), ParseError);

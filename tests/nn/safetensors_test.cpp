@@ -132,6 +132,7 @@ TEST_F(SafetensorsTest, NamesFileTensorAndByteOfWhatIsWrong) {
   } cases[] = {
       {"[]", "", "byte 8: the header does not start with '{'"},
       {"{\"x\": ", "", "the header is no JSON"},
+      {"{\"x\": 1e999}", "", "the header's JSON"},
       {"{" + x + "," + x + "}", "12345678", "names 'x' twice"},
       {"{" + entry("x", R"("shape":[2],"data_offsets":[0,8])") + "}", "12345678", "'x': 'dtype' is missing"},
       {"{" + entry("x", R"("dtype":"F99","shape":[2],"data_offsets":[0,8])") + "}", "12345678", "dtype \"F99\""},

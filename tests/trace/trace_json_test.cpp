@@ -51,6 +51,10 @@ std::string error_after(const std::string& pointer, const json& value) {
   return error_of(document.dump());
 }
 
+TEST(TraceJson, RefusesNumbersThatNoDoubleHolds) {
+  EXPECT_EQ(error_of(R"({"ferry_trace": 1e999})").substr(0, 10), "run.json: ");
+}
+
 TEST(TraceJson, ReadsBackWhatItWrote) {
   const Trace trace = full_trace();
   const Trace read = read_json(text_of(trace), "run.json");
