@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <span>
@@ -10,29 +9,14 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/trace/trace_fields.h"
 
 namespace ferry::trace {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array kPhases = {"forward", "backward", "optimizer", "recompute"};
-constexpr std::array kPlacementCauses = {"default_device", "guard",    "placement_file",
-                                         "op_rule",        "fallback", "inherited"};
-constexpr std::array kMemories = {"device", "pageable", "pinned"};
-constexpr std::array kCopyCauses = {"implicit", "fetch", "transfer", "swap"};
-constexpr std::array kWorkKinds = {"kernel", "copy"};
-constexpr std::array kEngines = {"compute", "host_to_device", "device_to_host"};
-
-// Names of an enumeration, by value.
-std::span<const char* const> names(Phase) { return kPhases; }
-std::span<const char* const> names(PlacementCause) { return kPlacementCauses; }
-std::span<const char* const> names(Memory) { return kMemories; }
-std::span<const char* const> names(CopyCause) { return kCopyCauses; }
-std::span<const char* const> names(WorkKind) { return kWorkKinds; }
-std::span<const char* const> names(Engine) { return kEngines; }
-
-// The fields of each record are listed once, in `fields` below; Writer and Reader are visitors of that list.
+// Writer and Reader are visitors of the list of fields.
 class Writer {
  public:
   json object = json::object();
@@ -150,116 +134,6 @@ class Reader {
   std::string path_;
   std::string_view file_;
 };
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, Site> {
-  visit("file", r.file);
-  visit("line", r.line);
-  visit("function", r.function);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, TensorInfo> {
-  visit("name", r.name);
-  visit("dtype", r.dtype);
-  visit("shape", r.shape);
-  visit("size", r.size);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, DeviceInfo> {
-  visit("device", r.device);
-  visit("name", r.name);
-  visit("description", r.description);
-  visit("virtual_time", r.virtual_time);
-  visit("capacity", r.capacity);
-  visit("peak_allocated", r.peak_allocated);
-  visit("peak_reserved", r.peak_reserved);
-  visit("streams", r.streams);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, Argument> {
-  visit("tensor", r.tensor);
-  visit("host", r.host);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, OpRecord> {
-  visit("name", r.name);
-  visit("site", r.site);
-  visit("scope", r.scope);
-  visit("device", r.device);
-  visit("cause", r.cause);
-  visit("phase", r.phase);
-  visit("thread", r.thread);
-  visit("correlation", r.correlation);
-  visit("begin", r.begin);
-  visit("end", r.end);
-  visit("inputs", r.inputs);
-  visit("outputs", r.outputs);
-  visit("flops", r.flops);
-  visit("bytes", r.bytes);
-  visit("has_gpu_kernel", r.has_gpu_kernel);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, CopyRecord> {
-  visit("op", r.op);
-  visit("op_name", r.op_name);
-  visit("site", r.site);
-  visit("scope", r.scope);
-  visit("tensor", r.tensor);
-  visit("size", r.size);
-  visit("from", r.from);
-  visit("to", r.to);
-  visit("from_memory", r.from_memory);
-  visit("to_memory", r.to_memory);
-  visit("synchronous", r.synchronous);
-  visit("cause", r.cause);
-  visit("placement", r.placement);
-  visit("thread", r.thread);
-  visit("correlation", r.correlation);
-  visit("begin", r.begin);
-  visit("end", r.end);
-  visit("drain", r.drain);
-  visit("transfer", r.transfer);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, WorkRecord> {
-  visit("correlation", r.correlation);
-  visit("kind", r.kind);
-  visit("engine", r.engine);
-  visit("device", r.device);
-  visit("stream", r.stream);
-  visit("begin", r.begin);
-  visit("end", r.end);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, ScopeRecord> {
-  visit("name", r.name);
-  visit("thread", r.thread);
-  visit("depth", r.depth);
-  visit("begin", r.begin);
-  visit("end", r.end);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, MemorySample> {
-  visit("device", r.device);
-  visit("at", r.at);
-  visit("allocated", r.allocated);
-  visit("reserved", r.reserved);
-}
-
-void fields(auto& visit, auto& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, Trace> {
-  visit("begin", r.begin);
-  visit("end", r.end);
-  visit("copy_mode", r.copy_mode);
-  visit("unavailable_reads", r.unavailable_reads);
-  visit("strings", r.strings);
-  visit("sites", r.sites);
-  visit("tensors", r.tensors);
-  visit("devices", r.devices);
-  visit("ops", r.ops);
-  visit("copies", r.copies);
-  visit("work", r.work);
-  visit("scopes", r.scopes);
-  visit("memory", r.memory);
-}
 
 template <class T>
 json Writer::encode(const std::vector<T>& values) {
