@@ -7,8 +7,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-
 class EventReader {
  public:
   EventReader(const Input& input, Activity& activity, ChromeDialect& dialect)
@@ -283,9 +281,8 @@ void read_rank(JsonReader& reader, Activity& activity) {
   }
 }
 
-analysis::Event& add_slice(Activity& activity, const ChromeEvent& event, analysis::EventKind kind,
-                           analysis::TrackIndex track) {
-  analysis::Event& added = activity.events.emplace_back();
+Event& add_slice(Activity& activity, const ChromeEvent& event, EventKind kind, TrackIndex track) {
+  Event& added = activity.events.emplace_back();
   added.begin = event.begin;
   added.end = event.begin + event.duration;
   added.correlation = event.correlation;

@@ -6,13 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "profiler/analysis/activity.h"
+#include "profiler/importers/fill_activity.h"
 #include "profiler/importers/json_reader.h"
 #include "profiler/importers/track_table.h"
 
 namespace ferry::profiler::importers {
-
-using analysis::NameIndex;
 
 // The fields of one event. Texts are names of the activity; -1 where the event lacks them.
 struct ChromeEvent {
@@ -53,19 +51,18 @@ class ChromeDialect {
 
 // Reads all events. Of a file that ends within an event the whole events stay, and `tolerated.truncated_at` tells.
 // Throws: ParseError with the byte.
-void read_chrome_events(const Input& input, analysis::Activity& activity, ChromeDialect& dialect);
+void read_chrome_events(const Input& input, Activity& activity, ChromeDialect& dialect);
 
 // Whether the input can be such a file: it begins with an object that has "traceEvents", or with an array of objects.
 bool looks_like_chrome_events(const Input& input);
 
 // Helpers of dialects.
 // The "name" and "id" of each object of an array, the value of "deviceProperties".
-void read_gpus(JsonReader& reader, analysis::Activity& activity);
+void read_gpus(JsonReader& reader, Activity& activity);
 // "rank" of the object that is the value of "distributedInfo".
-void read_rank(JsonReader& reader, analysis::Activity& activity);
+void read_rank(JsonReader& reader, Activity& activity);
 // Appends a slice of the kind. The fields that all kinds share are taken from `event`.
-analysis::Event& add_slice(analysis::Activity& activity, const ChromeEvent& event, analysis::EventKind kind,
-                           analysis::TrackIndex track);
+Event& add_slice(Activity& activity, const ChromeEvent& event, EventKind kind, TrackIndex track);
 // A number in a name of a process or thread: 7 of "7" and "stream 7"; -1 where there is none.
 std::int64_t number_in(std::string_view name);
 

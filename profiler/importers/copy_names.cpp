@@ -7,10 +7,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::CopyDetail;
-using analysis::Direction;
-using analysis::HostMemory;
-
 struct Word {
   std::string_view word;
   Direction direction;

@@ -8,14 +8,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-using analysis::CallClass;
-using analysis::CopyDetail;
-using analysis::Event;
-using analysis::EventKind;
-using analysis::HostMemory;
-using analysis::RecordedClass;
-
 RecordedClass class_of(std::string_view name) {
   if (name == "synchronous") return RecordedClass::synchronous;
   if (name == "asynchronous") return RecordedClass::asynchronous;
@@ -90,8 +82,7 @@ class FerryDialect : public ChromeDialect {
     detail.transfer = Nanoseconds(event.transfer_ns);
     Event& added = add_slice(activity_, event, EventKind::call, tracks_.thread(event.process, event.thread));
     added.call = detail.recorded == RecordedClass::synchronous ? CallClass::copy : CallClass::copy_async;
-    added.detail = static_cast<std::int32_t>(activity_.copies.size());
-    activity_.copies.push_back(detail);
+    add_copy(activity_, added, detail);
   }
 
   Activity& activity_;

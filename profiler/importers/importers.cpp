@@ -8,9 +8,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-using analysis::Event;
-
 void sort_events(Activity& activity) {
   // Stable: of slices with the same interval the tool's order says which encloses which.
   std::stable_sort(activity.events.begin(), activity.events.end(), [](const Event& a, const Event& b) {

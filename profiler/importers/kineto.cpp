@@ -14,13 +14,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-using analysis::CallClass;
-using analysis::CopyDetail;
-using analysis::Direction;
-using analysis::Event;
-using analysis::EventKind;
-
 enum class Category : std::uint8_t { op, annotation, frame, call, kernel, copy, memset, wait_record, ignored };
 
 Category category_of(std::string_view text) {
@@ -140,8 +133,7 @@ class KinetoDialect : public ChromeDialect {
     if (event.bytes >= 0) detail.size = Bytes{event.bytes};
     detail.source = event.source;
     detail.destination = event.destination;
-    added.detail = static_cast<std::int32_t>(activity_.copies.size());
-    activity_.copies.push_back(detail);
+    add_copy(activity_, added, detail);
   }
 
   void wait_record(const ChromeEvent& event) {
@@ -167,8 +159,7 @@ class KinetoDialect : public ChromeDialect {
     if (detail.direction == Direction::unknown && event.kind >= 0)
       detail.direction = copy_of_name(activity_.names[event.kind]).direction;
     detail.size = Bytes{std::max<std::int64_t>(event.bytes, 0)};
-    added.detail = static_cast<std::int32_t>(activity_.copies.size());
-    activity_.copies.push_back(detail);
+    add_copy(activity_, added, detail);
   }
 
   Activity& activity_;

@@ -13,15 +13,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-using analysis::CallClass;
-using analysis::CopyDetail;
-using analysis::Direction;
-using analysis::Event;
-using analysis::EventKind;
-using analysis::HostMemory;
-using analysis::NameIndex;
-
 Direction direction_of_copy(std::int64_t kind) {
   switch (kind) {  // ENUM_CUDA_MEMCPY_OPER
     case 1:
@@ -120,28 +111,18 @@ class NsightReader {
     return entry->second << 32 | static_cast<std::uint32_t>(id);
   }
 
-  // Nothing for times that no clock gives.
-  Event* add(EventKind kind, std::int64_t begin, std::int64_t end, analysis::TrackIndex track) {
-    constexpr std::int64_t kLatest = std::int64_t{1} << 62;
-    if (end < begin || begin < -kLatest || end > kLatest) {
-      ++activity_.tolerated.without_time;
-      return nullptr;
-    }
-    Event& event = activity_.events.emplace_back();
-    event.kind = kind;
-    event.begin = Nanoseconds(begin);
-    event.end = Nanoseconds(end);
-    event.track = track;
-    return &event;
+  // The first two columns are the times. Nothing where add_event adds nothing.
+  Event* add(EventKind kind, const TableRows& rows, TrackIndex track) {
+    return add_event(activity_, kind, Nanoseconds(rows.integer(0)), Nanoseconds(rows.integer(1)), track);
   }
 
-  analysis::TrackIndex thread(std::int64_t global) {
+  TrackIndex thread(std::int64_t global) {
     const NameIndex process = activity_.names.intern(std::to_string(global >> 24 & 0xffffff));
     const NameIndex thread = activity_.names.intern(std::to_string(global & 0xffffff));
     return threads_[global] = tracks_.thread(process, thread);
   }
 
-  analysis::TrackIndex stream(const TableRows& rows, std::size_t device, std::size_t stream) {
+  TrackIndex stream(const TableRows& rows, std::size_t device, std::size_t stream) {
     return tracks_.stream(static_cast<std::int32_t>(rows.integer(device, 0)), rows.integer(stream, -1));
   }
 
@@ -152,15 +133,14 @@ class NsightReader {
                            "no call of CUDA was recorded; trace with --trace=cuda");
     activity_.has_launches = rows.exists();
     while (rows.next()) {
-      Event* const event = add(EventKind::call, rows.integer(0), rows.integer(1), thread(rows.integer(3)));
+      Event* const event = add(EventKind::call, rows, thread(rows.integer(3)));
       if (event == nullptr) continue;
       event->correlation = correlation(rows.integer(3), rows.integer(2));
       event->name = string(rows.integer(4, -1));
       const std::string_view name = activity_.names[event->name];
       event->call = analysis::classify_call(name);
       if (event->call != CallClass::copy && event->call != CallClass::copy_async) continue;
-      event->detail = static_cast<std::int32_t>(activity_.copies.size());
-      activity_.copies.push_back(copy_of_name(name));
+      add_copy(activity_, *event, copy_of_name(name));
     }
     count(rows);
   }
@@ -169,7 +149,7 @@ class NsightReader {
     TableRows rows = table(name, {"start", "end"},
                            {"deviceId", "streamId", "correlationId", "globalPid", "demangledName", "shortName"});
     while (rows.next()) {
-      Event* const event = add(EventKind::kernel, rows.integer(0), rows.integer(1), stream(rows, 2, 3));
+      Event* const event = add(EventKind::kernel, rows, stream(rows, 2, 3));
       if (event == nullptr) continue;
       event->correlation = correlation(rows.integer(5), rows.integer(4));
       event->name = label.empty() ? string(rows.integer(6, rows.integer(7, -1))) : activity_.names.intern(label);
@@ -182,7 +162,7 @@ class NsightReader {
         table("CUPTI_ACTIVITY_KIND_MEMCPY", {"start", "end"},
               {"deviceId", "streamId", "correlationId", "globalPid", "copyKind", "bytes", "srcKind", "dstKind"});
     while (rows.next()) {
-      Event* const event = add(EventKind::copy, rows.integer(0), rows.integer(1), stream(rows, 2, 3));
+      Event* const event = add(EventKind::copy, rows, stream(rows, 2, 3));
       if (event == nullptr) continue;
       event->correlation = correlation(rows.integer(5), rows.integer(4));
       CopyDetail detail;
@@ -191,8 +171,7 @@ class NsightReader {
       if (detail.direction == Direction::device_to_host) detail.memory = memory_of_kind(rows.integer(9, -1));
       detail.size = Bytes{std::max<std::int64_t>(rows.integer(7), 0)};
       event->name = activity_.names.intern(name_of(detail.direction));
-      event->detail = static_cast<std::int32_t>(activity_.copies.size());
-      activity_.copies.push_back(detail);
+      add_copy(activity_, *event, detail);
     }
     count(rows);
   }
@@ -214,7 +193,7 @@ class NsightReader {
     TableRows rows =
         table("CUPTI_ACTIVITY_KIND_MEMSET", {"start", "end"}, {"deviceId", "streamId", "correlationId", "globalPid"});
     while (rows.next()) {
-      Event* const event = add(EventKind::memset, rows.integer(0), rows.integer(1), stream(rows, 2, 3));
+      Event* const event = add(EventKind::memset, rows, stream(rows, 2, 3));
       if (event == nullptr) continue;
       event->correlation = correlation(rows.integer(5), rows.integer(4));
       event->name = activity_.names.intern("Memset");
@@ -237,7 +216,7 @@ class NsightReader {
     while (rows.next()) {
       const std::int64_t type = rows.integer(5, 59);
       if (type != 59 && type != 60) continue;
-      Event* const event = add(EventKind::annotation, rows.integer(0), rows.integer(1), thread(rows.integer(4)));
+      Event* const event = add(EventKind::annotation, rows, thread(rows.integer(4)));
       if (event == nullptr) continue;
       event->name = !rows.is_null(2)   ? activity_.names.intern(rows.text(2))
                     : !rows.is_null(3) ? string(rows.integer(3))
@@ -259,7 +238,7 @@ class NsightReader {
   SqliteFile file_;
   std::unordered_map<std::int64_t, NameIndex> strings_;
   std::unordered_map<std::int64_t, std::uint64_t> processes_;
-  std::unordered_map<std::int64_t, analysis::TrackIndex> threads_;
+  std::unordered_map<std::int64_t, TrackIndex> threads_;
   bool has_processes_ = true;
 };
 

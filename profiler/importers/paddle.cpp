@@ -10,12 +10,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-using analysis::CallClass;
-using analysis::CopyDetail;
-using analysis::Event;
-using analysis::EventKind;
-
 // "conv2d[1.234 ms]" → "conv2d". Only a number and a unit are a duration: "split[0]" stays.
 std::string_view without_duration(std::string_view name) {
   const std::size_t bracket = name.rfind('[');
@@ -80,8 +74,7 @@ class PaddleDialect : public ChromeDialect {
     Event& added = gpu_slice(event, EventKind::copy);
     CopyDetail detail = copy_of_name(activity_.names[event.name]);
     detail.size = Bytes{std::max<std::int64_t>(event.bytes, 0)};
-    added.detail = static_cast<std::int32_t>(activity_.copies.size());
-    activity_.copies.push_back(detail);
+    add_copy(activity_, added, detail);
   }
 
   Activity& activity_;

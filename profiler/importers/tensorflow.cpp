@@ -11,11 +11,6 @@
 namespace ferry::profiler::importers {
 namespace {
 
-using analysis::Activity;
-using analysis::CallClass;
-using analysis::CopyDetail;
-using analysis::Event;
-using analysis::EventKind;
 using analysis::Track;
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
@@ -30,10 +25,9 @@ class TensorFlowDialect : public ChromeDialect {
     if (event.memcpy_details >= 0) {
       CopyDetail detail = copy_of_name(activity_.names[event.memcpy_details]);
       const CopyDetail named = copy_of_name(activity_.names[event.name]);
-      if (named.direction != analysis::Direction::unknown) detail.direction = named.direction;
+      if (named.direction != Direction::unknown) detail.direction = named.direction;
       asynchronous_.push_back(contains(activity_.names[event.memcpy_details], "async:1"));
-      added.detail = static_cast<std::int32_t>(activity_.copies.size());
-      activity_.copies.push_back(detail);
+      add_copy(activity_, added, detail);
     }
     if (event.step >= 0) added.kind = EventKind::annotation;
   }

@@ -4,9 +4,7 @@
 
 namespace ferry::profiler::importers {
 
-using analysis::NameIndex;
 using analysis::Track;
-using analysis::TrackIndex;
 
 TrackIndex TrackTable::thread(NameIndex process, NameIndex thread) {
   const Key key{process, thread};

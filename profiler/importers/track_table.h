@@ -4,18 +4,18 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "profiler/analysis/activity.h"
+#include "profiler/importers/fill_activity.h"
 
 namespace ferry::profiler::importers {
 
 class TrackTable {
  public:
   // Refers to the activity: it must outlive this.
-  explicit TrackTable(analysis::Activity& activity) : activity_(activity) {}
+  explicit TrackTable(Activity& activity) : activity_(activity) {}
 
   // The host thread of a process, both as the trace names them.
-  analysis::TrackIndex thread(analysis::NameIndex process, analysis::NameIndex thread);
-  analysis::TrackIndex stream(std::int32_t device, std::int64_t stream);
+  TrackIndex thread(NameIndex process, NameIndex thread);
+  TrackIndex stream(std::int32_t device, std::int64_t stream);
 
  private:
   struct Key {
@@ -28,11 +28,11 @@ class TrackTable {
     }
   };
 
-  analysis::Activity& activity_;
-  std::unordered_map<Key, analysis::TrackIndex, Hash> threads_, streams_;
+  Activity& activity_;
+  std::unordered_map<Key, TrackIndex, Hash> threads_, streams_;
   // Consecutive events are mostly of one track.
   Key last_thread_{-2, -2}, last_stream_{-2, -2};
-  analysis::TrackIndex last_thread_track_ = -1, last_stream_track_ = -1;
+  TrackIndex last_thread_track_ = -1, last_stream_track_ = -1;
 };
 
 }  // namespace ferry::profiler::importers
