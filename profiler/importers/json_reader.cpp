@@ -56,8 +56,8 @@ JsonReader::JsonReader(std::unique_ptr<ByteSource> source, std::string name)
   if (std::string_view(p_, end_).starts_with(kByteOrderMark)) p_ += kByteOrderMark.size();
 }
 
-void JsonReader::fail(std::string_view message) const {
-  throw ParseError(fmt::format("{}: byte {}: {}", name_, offset(), message));
+void JsonReader::fail_at(std::uint64_t offset, std::string_view message) const {
+  throw ParseError(fmt::format("{}: byte {}: {}", name_, offset, message));
 }
 
 // Reads on behind end_. What begins at `keep` stays, perhaps elsewhere: `keep` and p_ follow it.

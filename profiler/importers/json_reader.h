@@ -48,7 +48,8 @@ class JsonReader {
   // The byte of the (decompressed) input that is read next.
   std::uint64_t offset() const { return passed_ + static_cast<std::uint64_t>(p_ - buffer_.get()); }
   // Throws ParseError: "name: byte N: message".
-  [[noreturn]] void fail(std::string_view message) const;
+  [[noreturn]] void fail(std::string_view message) const { fail_at(offset(), message); }
+  [[noreturn]] void fail_at(std::uint64_t offset, std::string_view message) const;
 
  private:
   bool refill(const char*& keep);
