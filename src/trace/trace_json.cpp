@@ -224,7 +224,7 @@ Trace read_json(std::string_view text, std::string_view name) {
   } catch (const json::parse_error& error) {
     throw ParseError(fmt::format("{}: byte {}: not JSON: {}", name, error.byte, error.what()));
   } catch (const json::out_of_range& error) {  // a number that no double holds
-    throw ParseError(fmt::format("{}: {}", name, error.what()));
+    throw ParseError(fmt::format("{}: a number that does not fit: {}", name, error.what()));
   }
   const Reader reader(document, "", name);
   int version = 0;

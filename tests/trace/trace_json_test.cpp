@@ -98,6 +98,7 @@ TEST(TraceJson, ChecksIndicesVersionsAndSyntax) {
   EXPECT_THAT(error_after("/scopes/0/name", 10'000), HasSubstr("'scopes[0].name'"));
   EXPECT_THAT(error_after("/ferry_trace", 9), HasSubstr("is version 9; this ferry reads version 1"));
   EXPECT_THAT(error_of("{\"ferry_trace\": 1"), HasSubstr("run.json: byte 18"));
+  EXPECT_THAT(error_of("{\"ferry_trace\": 1e999}"), HasSubstr("run.json: a number that does not fit: "));
   EXPECT_THAT(error_of("[]"), HasSubstr("is not an object"));
   EXPECT_THAT(error_of("{}"), HasSubstr("'ferry_trace' is missing"));
 }
