@@ -190,7 +190,7 @@ class EventReader {
     }
     // Sums of times stay in range: no trace begins later than the year 2100 or lasts for a century.
     constexpr std::int64_t kLatest = std::int64_t{1} << 62;
-    if (std::abs(event.begin.count()) > kLatest || event.duration.count() > kLatest / 2) {
+    if (event.begin.count() > kLatest || event.begin.count() < -kLatest || event.duration.count() > kLatest / 2) {
       ++activity_.tolerated.without_time;
       return;
     }

@@ -18,7 +18,9 @@ Event* add_event(Activity& activity, EventKind kind, Nanoseconds begin, Nanoseco
 
 void add_copy(Activity& activity, Event& event, const CopyDetail& detail) {
   event.detail = static_cast<std::int32_t>(activity.copies.size());
-  activity.copies.push_back(detail);
+  CopyDetail& copy = activity.copies.emplace_back(detail);
+  constexpr Bytes kLargest = kGiB * (1 << 16);
+  if (copy.size < Bytes{} || copy.size > kLargest) copy.size = {};
 }
 
 }  // namespace ferry::profiler::importers

@@ -20,7 +20,8 @@ using analysis::TrackIndex;
 // one so far from zero that differences would not fit.
 Event* add_event(Activity& activity, EventKind kind, Nanoseconds begin, Nanoseconds end, TrackIndex track);
 
-// Says of an event of the activity what it copies.
+// Says of an event of the activity what it copies. A size that no memory has, of which sums would not fit, counts as
+// none.
 void add_copy(Activity& activity, Event& event, const CopyDetail& detail);
 
 }  // namespace ferry::profiler::importers

@@ -45,7 +45,7 @@ Bytes parse_bytes(std::string_view text) {
 
 std::string to_string(Bytes bytes) {
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
-  if (std::abs(bytes.count) < 1024) return fmt::format("{} B", bytes.count);
+  if (-1024 < bytes.count && bytes.count < 1024) return fmt::format("{} B", bytes.count);
   double value = static_cast<double>(bytes.count) / 1024;
   std::size_t unit = 0;
   while (std::abs(value) >= 1024 && unit + 1 < kUnits.size()) {

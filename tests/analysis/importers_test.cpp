@@ -27,6 +27,21 @@ std::string error_of(std::string_view text) {
   return "";
 }
 
+TEST(Kineto, TakesSizesThatNoMemoryHasForNone) {
+  for (const char* size : {"-9223372036854775808", "9223372036854775807", "-1"}) {
+    const std::string text = fmt::format(
+        R"x({{"schemaVersion": 1, "traceEvents": [
+    {{"ph": "X", "cat": "Runtime", "name": "cudaMemcpy", "pid": 9, "tid": 9, "ts": 30, "dur": 10, "args": {{"correlation": 7}}}},
+    {{"ph": "X", "cat": "Memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": "stream 7", "ts": 32, "dur": 5,
+     "args": {{"stream": 7, "correlation": 7, "bytes": {}}}}}]}})x",
+        size);
+    const AnalysisReport report = report_of(text);
+    ASSERT_EQ(report.hotspots.size(), 1u) << size;
+    EXPECT_EQ(report.hotspots[0].size, Bytes{}) << size;
+  }
+  EXPECT_EQ(to_string(Bytes{std::numeric_limits<std::int64_t>::min()}).substr(0, 1), "-");
+}
+
 TEST(Kineto, ReadsTheWordsOf2021) {
   const std::string text = R"x({"schemaVersion": 1, "traceEvents": [
     {"ph": "X", "cat": "Operator", "name": "ProfilerStep#3", "pid": 9, "tid": "9", "ts": 10, "dur": 100, "args": {}},

@@ -46,7 +46,7 @@ enum class How { plain, each, nested, sequential };
 
 Tensor run_blocks(const std::vector<std::shared_ptr<Block>>& blocks, const Tensor& x, How how) {
   if (how == How::sequential) return checkpoint_sequential(blocks, 2, x);
-  const auto all = [&](const Tensor& input) {
+  const auto all = [&blocks, how](const Tensor& input) {  // is called once more, by backward
     Tensor y = input;
     for (const auto& block : blocks) {
       y = how == How::plain ? (*block)(y) : checkpoint([block](const Tensor& in) { return (*block)(in); }, y);
