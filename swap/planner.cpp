@@ -32,13 +32,14 @@ class Search {
         base_(unconstrained(iteration)),
         bound_(lower_bound(iteration, budget_, options.methods, options.link)),
         random_(options.seed) {
-    trials_left_ = options.trials > 0 ? options.trials : usual_trials(iteration, options.methods);
+    trials_left_ = options.trials > 0 ? options.trials : usual_trials(iteration, options.methods, options.effort);
   }
 
-  static int usual_trials(const Iteration& iteration, Methods methods) {
+  static int usual_trials(const Iteration& iteration, Methods methods, double effort) {
     const auto size = static_cast<double>(iteration.ops.size() + iteration.storages.size() + 1);
     // Trials with copies take longer.
-    return static_cast<int>(std::clamp(kEffort / size / (methods == Methods::recompute ? 1 : 2), 40.0, 4000.0));
+    const double usual = std::clamp(kEffort / size / (methods == Methods::recompute ? 1 : 2), 40.0, 4000.0);
+    return std::max(static_cast<int>(std::min(usual * effort, 1e6)), 1);
   }
 
   void try_policies() {
@@ -68,7 +69,7 @@ class Search {
   void try_gaps() {
     if (options_.methods == Methods::recompute || is_best()) return;
     const double size = static_cast<double>(iteration_.ops.size()) * static_cast<double>(iteration_.storages.size());
-    const double effort = options_.methods == Methods::swap ? kGapEffort : kGapEffort / 10;
+    const double effort = options_.effort * (options_.methods == Methods::swap ? kGapEffort : kGapEffort / 10);
     // A trial's time grows faster than this.
     const int trials = static_cast<int>(std::min(effort / (size + 1), 4000.0));
     if (trials < 4) return;
@@ -301,6 +302,7 @@ void check(const PlannerOptions& options) {
               "a plan that swaps needs a link between device and host; give its speed");
   FERRY_CHECK(options.reserve >= 0 && options.reserve < 1, InvalidArgument, "a reserve of {} is not in [0, 1)",
               options.reserve);
+  FERRY_CHECK(options.effort > 0, InvalidArgument, "a planning effort of {} is not positive", options.effort);
 }
 
 }  // namespace
@@ -313,7 +315,8 @@ PlanResult make_plan(const Iteration& iteration, const PlannerOptions& options, 
     PlannerOptions recompute = options;
     recompute.methods = Methods::recompute;
     recompute.find_smallest = false;
-    if (options.trials == 0) recompute.trials = Search::usual_trials(iteration, Methods::both) / 2;
+    if (options.trials == 0)
+      recompute.trials = std::max(Search::usual_trials(iteration, Methods::both, options.effort) / 2, 1);
     if (const PlanResult result = make_plan(iteration, recompute); result.plan) search.try_candidate(*result.plan);
   }
   search.try_policies();

@@ -22,6 +22,7 @@ struct PlannerOptions {
   Link link{};         // needed for swapping
   double reserve = 0;  // part of the budget that is left to fragmentation and unplanned allocations
   int trials = 0;      // runs of the search; 0: as many as the iteration's length allows in about half a second
+  double effort = 1;   // with trials 0: a multiple of that time
   std::uint64_t seed = 1;
   bool find_smallest = true;  // if the budget is too small, look for the smallest that is not
 };
@@ -35,7 +36,7 @@ struct PlanResult {
 
 // The plan is never slower than any eviction policy at that budget, nor than any of `candidates` (plans of the same
 // iteration, made for any budget) that keeps it.
-// Throws: InvalidArgument for swapping without a link, a reserve outside [0, 1).
+// Throws: InvalidArgument for swapping without a link, a reserve outside [0, 1), an effort that is not positive.
 PlanResult make_plan(const Iteration& iteration, const PlannerOptions& options, std::span<const Plan> candidates = {});
 
 // A plan for each budget; none is slower than one for a smaller budget, whatever the order given.

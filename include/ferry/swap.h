@@ -50,6 +50,9 @@ struct MemoryBudgetOptions {
   std::string file{};
   // Iterations that repeat are planned.
   bool plans = true;
+  // How long the planner searches, as a multiple of about half a second a plan: with less, programs that change often
+  // are planned sooner; with more, plans may be better. 0: what FERRY_PLANNING_EFFORT says, else 1.
+  double planning_effort = 0;
   std::uint64_t seed = 1;
 };
 
@@ -70,8 +73,8 @@ struct MemoryBudgetStats {
 
 class [[nodiscard]] MemoryBudget {
  public:
-  // Of the calling thread's runtime. Throws: InvalidArgument for a size that is none, an unknown policy or device, a
-  // second budget for one device; OutOfMemory when more than that is allocated already.
+  // Of the calling thread's runtime. Throws: InvalidArgument for a size or an effort that is none, an unknown policy or
+  // device, a second budget for one device; OutOfMemory when more than that is allocated already.
   explicit MemoryBudget(std::string_view size);
   explicit MemoryBudget(Bytes size);
   explicit MemoryBudget(MemoryBudgetOptions options);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -26,6 +27,7 @@ namespace ferry {
 namespace {
 
 constexpr const char* kEnvironment = "FERRY_MEMORY_BUDGET";
+constexpr const char* kEffortVariable = "FERRY_PLANNING_EFFORT";
 
 swap::Methods methods_of(EvictionMethods methods) {
   switch (methods) {
@@ -58,6 +60,22 @@ Bytes budget_bytes(std::string_view text, Bytes capacity) {
   return size;
 }
 
+double planning_effort(double option) {
+  FERRY_CHECK(option >= 0 && std::isfinite(option), InvalidArgument,
+              "MemoryBudget: a planning effort of {} is no multiple; give a positive number, or 0 for the usual",
+              option);
+  if (option > 0) return option;
+  const char* const text = std::getenv(kEffortVariable);
+  if (text == nullptr || *text == '\0') return 1;
+  double effort = 0;
+  const std::string_view number = text;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), effort);
+  FERRY_CHECK(error == std::errc{} && end == number.data() + number.size() && effort > 0 && std::isfinite(effort),
+              InvalidArgument, "{}: '{}' is no multiple of the usual effort; give a positive number, like 0.1",
+              kEffortVariable, number);
+  return effort;
+}
+
 DeviceContext& budget_context(RuntimeCore& core, Device device) {
   FERRY_CHECK(device.is_gpu(), InvalidArgument, "MemoryBudget: {} has no budget; only GPUs have", to_string(device));
   return core.context(device);
@@ -76,7 +94,8 @@ swap::EngineOptions engine_options(const MemoryBudgetOptions& options, const Dri
           .link = {.out_bytes_per_second = info.link.out_bytes_per_second,
                    .in_bytes_per_second = info.link.in_bytes_per_second,
                    .latency = info.link.latency},
-          .plans = options.plans};
+          .plans = options.plans,
+          .planning_effort = planning_effort(options.planning_effort)};
 }
 
 }  // namespace

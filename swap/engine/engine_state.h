@@ -21,6 +21,7 @@ struct EngineOptions {
   VictimPool::Options victims{};
   Link link{};
   bool plans = true;
+  double planning_effort = 1;  // PlannerOptions::effort
 };
 
 struct EngineStats {

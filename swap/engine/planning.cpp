@@ -48,7 +48,8 @@ PlannerOptions Planning::planner_options() const {
   return {.budget = state_.options.budget,
           .methods = state_.options.methods,
           .link = state_.options.link,
-          .reserve = kReserve};
+          .reserve = kReserve,
+          .effort = state_.options.planning_effort};
 }
 
 bool Planning::replan(std::span<Value* const> values) {

@@ -243,6 +243,7 @@ TEST(Budget, RefusesWhatMakesNoSense) {
     EXPECT_THROW(MemoryBudget{std::string_view(size)}, InvalidArgument) << size;
   EXPECT_THROW(MemoryBudget({.size = "1GiB", .policy = "none"}), InvalidArgument);
   EXPECT_THROW(MemoryBudget({.size = "1GiB", .device = cpu::device}), InvalidArgument);
+  EXPECT_THROW(MemoryBudget({.size = "1GiB", .planning_effort = -1}), InvalidArgument);
   const MemoryBudget budget("50%");
   EXPECT_THROW(MemoryBudget{"1GiB"}, InvalidArgument);
   EXPECT_EQ(budget.stats().budget, kMiB * 256);
@@ -265,6 +266,18 @@ TEST(Budget, AWrongTextInTheEnvironmentIsNamed) {
   const std::string message = message_of<InvalidArgument>([] { const Runtime runtime(sim_backend().options); });
   unsetenv("FERRY_MEMORY_BUDGET");
   EXPECT_NE(message.find("FERRY_MEMORY_BUDGET=much"), std::string::npos) << message;
+}
+
+TEST(Budget, AWrongPlanningEffortInTheEnvironmentIsNamed) {
+  CheckedRuntime runtime{sim_backend()};
+  const char* const before = std::getenv("FERRY_PLANNING_EFFORT");
+  const std::string kept = before == nullptr ? "" : before;
+  for (const char* text : {"much", "0", "-1", "1e999", "0.5x"}) {
+    setenv("FERRY_PLANNING_EFFORT", text, 1);
+    const std::string message = message_of<InvalidArgument>([] { const MemoryBudget budget("1GiB"); });
+    EXPECT_NE(message.find(fmt::format("FERRY_PLANNING_EFFORT: '{}'", text)), std::string::npos) << message;
+  }
+  setenv("FERRY_PLANNING_EFFORT", kept.c_str(), 1);
 }
 
 TEST(Budget, WithoutASizeOnlyTheDevicesOwnMemoryLimits) {

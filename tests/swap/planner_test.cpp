@@ -71,6 +71,20 @@ TEST(Planner, TheSameInputGivesTheSamePlan) {
   EXPECT_EQ(first.plan->program, second.plan->program);
 }
 
+TEST(Planner, SearchesAsLongAsItsEffortSays) {
+  const Iteration iteration = testing::random_program(7, 80);
+  PlannerOptions options{
+      .budget = part_of(unconstrained(iteration).peak, 70), .methods = Methods::both, .link = kLink, .effort = 0.01};
+  const PlanResult quick = make_plan(iteration, options);
+  options.effort = 0.1;
+  const PlanResult longer = make_plan(iteration, options);
+  ASSERT_TRUE(quick.plan && longer.plan);
+  EXPECT_GT(longer.trials, 2 * quick.trials);
+  EXPECT_LE(longer.plan->cost.time, quick.plan->cost.time);
+  options.effort = 0;
+  EXPECT_THROW(make_plan(iteration, options), InvalidArgument);
+}
+
 TEST(Planner, TimeNeverRisesOverALadderOfBudgets) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const Iteration iteration = seed == 1 ? testing::chain(30, kMiB, 1ms) : testing::random_program(seed, 60);
