@@ -4,6 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <vector>
+
 #include "tests/fake_cudart/machine.h"
 
 using fake_cuda::Machine;
@@ -50,18 +52,29 @@ struct Product {
   double alpha, beta;
 
   void run(const void* a, const void* b, void* c) const {
+    const std::vector<double> rows = lines(a, a_type, m, a_operation == CUBLAS_OP_N, a_leading);
+    const std::vector<double> columns = lines(b, b_type, n, b_operation != CUBLAS_OP_N, b_leading);
     for (std::int64_t column = 0; column < n; ++column) {
       for (std::int64_t row = 0; row < m; ++row) {
+        const double* const x = rows.data() + row * k;
+        const double* const y = columns.data() + column * k;
         double sum = 0;
-        for (std::int64_t i = 0; i < k; ++i) {
-          const std::int64_t at = a_operation == CUBLAS_OP_N ? i * a_leading + row : row * a_leading + i;
-          const std::int64_t bt = b_operation == CUBLAS_OP_N ? column * b_leading + i : i * b_leading + column;
-          sum += get(a, a_type, at) * get(b, b_type, bt);
-        }
+        for (std::int64_t i = 0; i < k; ++i) sum += x[i] * y[i];
         const std::int64_t to = column * c_leading + row;
         set(c, c_type, to, alpha * sum + (beta == 0 ? 0.0 : beta * get(c, c_type, to)));
       }
     }
+  }
+
+  // The rows of a, or the columns of b, one after the other; `across`: neighbours of a line lie `leading` apart.
+  std::vector<double> lines(const void* data, cudaDataType_t type, std::int64_t count, bool across,
+                            std::int64_t leading) const {
+    std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(count * k));
+    for (std::int64_t line = 0; line < count; ++line)
+      for (std::int64_t i = 0; i < k; ++i)
+        values.push_back(get(data, type, across ? i * leading + line : line * leading + i));
+    return values;
   }
 };
 
