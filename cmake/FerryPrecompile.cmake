@@ -1,9 +1,14 @@
 # A build that is made once, as by continuous integration, where no compiler cache helps: the standard library, fmt,
-# JSON and GoogleTest are read once for each kind of target, and debug information says lines, not variables. No header
-# of ferry is precompiled, so that each source still has to include what it uses of ferry.
+# JSON and GoogleTest are read once for each kind of target, and there is no debug information but lines for the
+# sanitizers. No header of ferry is precompiled, so that each source of the library still has to include what it uses of
+# ferry; sources of a test are compiled several at a time, and without optimisation.
 option(FERRY_BUILD_ONCE "Build faster from nothing, and slower again after a change" OFF)
 if(FERRY_BUILD_ONCE)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-g1>)
+  if(FERRY_SANITIZE)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-g1>)
+  else()
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-g0>)
+  endif()
   # The compiler collects its garbage from 1 GB on, which it seldom reaches, instead of from 128 MB on.
   add_compile_options($<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:--param=ggc-min-heapsize=1000000>)
   # GCC 12 takes a short string that is moved for one of any length, and where headers are precompiled does not know
@@ -38,6 +43,9 @@ _kind(test_library HEADERS ${_test} LIBRARIES ferry_flags fmt::fmt GTest::gtest)
 function(ferry_precompile target kind)
   if(NOT FERRY_BUILD_ONCE)
     return()
+  endif()
+  if(kind MATCHES "^test")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
   set(owner ferry_precompiled_${kind})
   if(NOT TARGET ${owner})

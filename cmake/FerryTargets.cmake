@@ -15,10 +15,10 @@ set(FERRY_LIBRARIES DNNL::dnnl TBB::tbb TBB::tbbmalloc nlohmann_json::nlohmann_j
 
 include(FerryPrecompile)
 
-# ferry_plain_if_sanitized(TARGET): code that takes little of the time of a test is compiled without optimisation where
-# it is compiled for a sanitizer, which takes two thirds of the time.
-function(ferry_plain_if_sanitized target)
-  if(FERRY_SANITIZE)
+# ferry_plain_if_tested(TARGET): code that takes little of the time of a test is compiled without optimisation where it
+# is compiled for a sanitizer or for one run of the tests: that takes two thirds of the time.
+function(ferry_plain_if_tested target)
+  if(FERRY_SANITIZE OR FERRY_BUILD_ONCE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
@@ -75,7 +75,7 @@ endfunction()
 function(ferry_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LAYERS;LABELS")
   add_executable(${name} ${arg_SOURCES})
-  ferry_plain_if_sanitized(${name})
+  ferry_plain_if_tested(${name})
   target_link_libraries(${name} PRIVATE ferry_flags ${FERRY_LIBRARIES} GTest::gtest GTest::gmock)
   if(arg_LAYERS)
     foreach(layer IN LISTS arg_LAYERS)

@@ -12,20 +12,12 @@ using analysis::Activity;
 using analysis::Event;
 using analysis::EventKind;
 using analysis_report::AnalysisReport;
+using test::error_of;
 using test::imported;
 using test::KinetoText;
 using test::report_of;
 using testing::Contains;
 using testing::HasSubstr;
-
-std::string error_of(std::string_view text) {
-  try {
-    imported(text);
-  } catch (const ParseError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(Kineto, TakesSizesThatNoMemoryHasForNone) {
   for (const char* size : {"-9223372036854775808", "9223372036854775807", "-1"}) {

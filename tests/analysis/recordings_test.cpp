@@ -21,6 +21,7 @@ using analysis::Event;
 using analysis::EventKind;
 using nlohmann::json;
 using nlohmann::ordered_json;
+using test::error_of;
 using test::imported;
 using test::report_of;
 using ::testing::Contains;
@@ -48,15 +49,6 @@ std::string text_of(const trace::Trace& trace) {
   std::ostringstream out;
   trace::write_json(trace, out);
   return out.str();
-}
-
-std::string error_of(std::string_view text) {
-  try {
-    imported(text);
-  } catch (const ParseError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string error_after(const std::string& pointer, const json& value) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <ferry/error.h>
 #include "profiler/analysis_report/report.h"
 #include "profiler/importers/importer.h"
 
@@ -48,6 +49,16 @@ class KinetoText {
 
 inline analysis::Activity imported(std::string_view text) {
   return importers::import_trace(importers::Input::memory("trace", text));
+}
+
+// What importing it says; "no error" if it succeeds.
+inline std::string error_of(std::string_view text) {
+  try {
+    imported(text);
+  } catch (const ParseError& error) {
+    return error.what();
+  }
+  return "no error";
 }
 inline analysis_report::AnalysisReport report_of(std::string_view text) {
   return analysis_report::make_report(analysis::TraceIndex(imported(text)));

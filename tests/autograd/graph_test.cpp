@@ -17,19 +17,19 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Graph : public OnSim {
+class GraphOfOps : public OnSim {
  protected:
   static Tensor leaf(const std::vector<double>& values) { return from_vector(values).set_requires_grad(); }
 };
 
-TEST_F(Graph, TwoBackwardCallsAddUp) {
+TEST_F(GraphOfOps, TwoBackwardCallsAddUp) {
   const Tensor x = leaf({1, 2, 3});
   sum(x * x).backward();
   sum(x * 3.0).backward();
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(5, 7, 9));
 }
 
-TEST_F(Graph, AccumulationLeavesAGradientThatWasTakenUnchanged) {
+TEST_F(GraphOfOps, AccumulationLeavesAGradientThatWasTakenUnchanged) {
   const Tensor x = leaf({1, 2});
   sum(x * 2.0).backward();
   const Tensor first = x.grad();
@@ -38,7 +38,7 @@ TEST_F(Graph, AccumulationLeavesAGradientThatWasTakenUnchanged) {
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(5, 5));
 }
 
-TEST_F(Graph, AGradientMayBeWrittenInPlace) {
+TEST_F(GraphOfOps, AGradientMayBeWrittenInPlace) {
   Tensor x = leaf({1, 2}), y = leaf({3, 4});
   sum(x).backward();  // each element's gradient is the same 1
   x.grad().mul_(0.5);
@@ -52,19 +52,19 @@ TEST_F(Graph, AGradientMayBeWrittenInPlace) {
   EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(1, 10));
 }
 
-TEST_F(Graph, AConstantPowerHasNoSlopeAnywhere) {
+TEST_F(GraphOfOps, AConstantPowerHasNoSlopeAnywhere) {
   const Tensor x = leaf({0, 2});
   sum(pow(x, 0)).backward();
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(0, 0));
 }
 
-TEST_F(Graph, BackwardNamesTheLineOfItsCall) {
+TEST_F(GraphOfOps, BackwardNamesTheLineOfItsCall) {
   const auto here = HasSubstr("graph_test.cpp");
   EXPECT_THAT(message_of<ShapeError>([] { (leaf({1, 2}) * 2.0).backward(); }), here);
   EXPECT_THAT(message_of<InvalidArgument>([] { zeros({}).backward(); }), here);
 }
 
-TEST_F(Graph, GradientGivenByTheCallerIsNotWritten) {
+TEST_F(GraphOfOps, GradientGivenByTheCallerIsNotWritten) {
   const Tensor x = leaf({1, 2});
   Tensor start = from_vector<double>({1, 10});
   x.backward(start);
@@ -73,7 +73,7 @@ TEST_F(Graph, GradientGivenByTheCallerIsNotWritten) {
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(2, 20));
 }
 
-TEST_F(Graph, OneGradientDeliveredToTwoLeavesStaysTwo) {
+TEST_F(GraphOfOps, OneGradientDeliveredToTwoLeavesStaysTwo) {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4});
   (x + y).backward(from_vector<double>({1, 1}));
   sum(x * 5.0).backward();
@@ -81,20 +81,20 @@ TEST_F(Graph, OneGradientDeliveredToTwoLeavesStaysTwo) {
   EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(1, 1));
 }
 
-TEST_F(Graph, SharedSubexpressionCountsOncePerUse) {
+TEST_F(GraphOfOps, SharedSubexpressionCountsOncePerUse) {
   const Tensor x = leaf({2});
   const Tensor shared = x * x;
   sum(shared * shared + shared).backward();  // 4 x³ + 2 x
   EXPECT_EQ(x.grad().item(), 36);
 }
 
-TEST_F(Graph, TheSameTensorOnBothSides) {
+TEST_F(GraphOfOps, TheSameTensorOnBothSides) {
   const Tensor x = leaf({3});
   sum(x / x + x - x).backward();
   EXPECT_EQ(x.grad().item(), 0);
 }
 
-TEST_F(Graph, SecondBackwardNeedsRetainGraph) {
+TEST_F(GraphOfOps, SecondBackwardNeedsRetainGraph) {
   const Tensor x = leaf({2});
   const Tensor y = sum(x * x);
   y.backward({}, {.retain_graph = true});
@@ -105,7 +105,7 @@ TEST_F(Graph, SecondBackwardNeedsRetainGraph) {
   EXPECT_EQ(x.grad().item(), 8);
 }
 
-TEST_F(Graph, BackwardReleasesWhatItSaved) {
+TEST_F(GraphOfOps, BackwardReleasesWhatItSaved) {
   const Bytes before = runtime_->live_bytes();
   const Tensor x = from_vector<double>({1, 2}).set_requires_grad();
   Tensor y = uniform({1 << 16}, 0, 1, DType::f64);
@@ -121,7 +121,7 @@ TEST_F(Graph, BackwardReleasesWhatItSaved) {
 }
 
 // The fixture looks for what is left: no op may keep itself alive through the results it saved.
-TEST_F(Graph, GraphsWithoutABackwardAreReleased) {
+TEST_F(GraphOfOps, GraphsWithoutABackwardAreReleased) {
   const Tensor x = full({1, 2, 4, 4}, 0.5).set_requires_grad();
   for (const Tensor& y :
        {tanh(x), sigmoid(x), relu(x), sqrt(x), exp(x), max(x), l2_normalize(x), max_pool2d(x),
@@ -130,7 +130,7 @@ TEST_F(Graph, GraphsWithoutABackwardAreReleased) {
   }
 }
 
-TEST_F(Graph, NoGradBuildsNothing) {
+TEST_F(GraphOfOps, NoGradBuildsNothing) {
   const Tensor x = leaf({1});
   {
     const NoGrad outer;
@@ -148,7 +148,7 @@ TEST_F(Graph, NoGradBuildsNothing) {
   EXPECT_TRUE(grad_enabled());
 }
 
-TEST_F(Graph, DetachLeavesTheGraphAndSharesElements) {
+TEST_F(GraphOfOps, DetachLeavesTheGraphAndSharesElements) {
   Tensor x = leaf({1, 2});
   Tensor y = x * 2.0;
   Tensor cut = y.detach();
@@ -159,7 +159,7 @@ TEST_F(Graph, DetachLeavesTheGraphAndSharesElements) {
   EXPECT_THAT(message_of<InvalidArgument>([&] { cut.backward(); }), HasSubstr("requires grad"));
 }
 
-TEST_F(Graph, StartingPointErrors) {
+TEST_F(GraphOfOps, StartingPointErrors) {
   const Tensor x = leaf({1, 2});
   EXPECT_THAT(message_of<ShapeError>([&] { (x * x).backward(); }), HasSubstr("[2]"));
   EXPECT_THAT(message_of<ShapeError>([&] {
@@ -177,7 +177,7 @@ TEST_F(Graph, StartingPointErrors) {
 
 // --- in place --------------------------------------------------------------------------------------------------------
 
-TEST_F(Graph, WritingALeafThatRequiresGradIsAnError) {
+TEST_F(GraphOfOps, WritingALeafThatRequiresGradIsAnError) {
   Tensor x = named(leaf({1, 2}), "weight");
   const Tensor y = from_vector<double>({1, 1});
   for (const auto& write :
@@ -195,14 +195,14 @@ TEST_F(Graph, WritingALeafThatRequiresGradIsAnError) {
   EXPECT_TRUE(x.requires_grad());
 }
 
-TEST_F(Graph, WritingAViewInTheGraphIsAnError) {
+TEST_F(GraphOfOps, WritingAViewInTheGraphIsAnError) {
   const Tensor x = leaf({1, 2});
   Tensor view = narrow(x * 1.0, 0, 0, 1);
   EXPECT_THAT(message_of<InvalidArgument>([&] { view.mul_(2.0); }),
               AllOf(HasSubstr("view"), HasSubstr("out-of-place")));
 }
 
-TEST_F(Graph, WritingIntoAViewWouldHideAGradientFromItsBase) {
+TEST_F(GraphOfOps, WritingIntoAViewWouldHideAGradientFromItsBase) {
   const Tensor x = leaf({5});
   Tensor base = zeros({3}, DType::f64);
   Tensor view = narrow(base, 0, 1, 1);
@@ -210,7 +210,7 @@ TEST_F(Graph, WritingIntoAViewWouldHideAGradientFromItsBase) {
   EXPECT_THAT(message_of<InvalidArgument>([&] { view.copy_(x); }), HasSubstr("view"));
 }
 
-TEST_F(Graph, InPlaceResultsAreInTheGraph) {
+TEST_F(GraphOfOps, InPlaceResultsAreInTheGraph) {
   const Tensor x = leaf({2, 3}), y = leaf({4, 5});
   Tensor z = x * 2.0;
   z.add_(y).mul_(3.0).sub_(x);
@@ -220,7 +220,7 @@ TEST_F(Graph, InPlaceResultsAreInTheGraph) {
 }
 
 // A view made before its base is written shows the written elements: so does its gradient.
-TEST_F(Graph, ViewsGoThroughLaterWritesToTheirBase) {
+TEST_F(GraphOfOps, ViewsGoThroughLaterWritesToTheirBase) {
   const Tensor x = leaf({2, 3}), y = leaf({4, 5});
   Tensor base = x * 1.0;
   const Tensor view = narrow(base, 0, 0, 1), deeper = reshape(transpose(reshape(view, {1, 1})), {1});
@@ -239,7 +239,7 @@ TEST_F(Graph, ViewsGoThroughLaterWritesToTheirBase) {
   EXPECT_THAT(y.grad().to_vector<double>(), ElementsAre(3, 1));
 }
 
-TEST_F(Graph, ViewsEnterTheGraphWithTheirBase) {
+TEST_F(GraphOfOps, ViewsEnterTheGraphWithTheirBase) {
   const Tensor x = leaf({5, 6});
   Tensor base = zeros({2}, DType::f64);
   const Tensor view = narrow(base, 0, 1, 1), deeper = reshape(view, {1, 1});
@@ -256,7 +256,7 @@ TEST_F(Graph, ViewsEnterTheGraphWithTheirBase) {
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(1, 12));
 }
 
-TEST_F(Graph, ViewsThatAreLeavesStayLeaves) {
+TEST_F(GraphOfOps, ViewsThatAreLeavesStayLeaves) {
   const Tensor x = leaf({5, 6});
   Tensor base = zeros({2}, DType::f64);
   Tensor view = narrow(base, 0, 1, 1);
@@ -268,14 +268,14 @@ TEST_F(Graph, ViewsThatAreLeavesStayLeaves) {
   EXPECT_FALSE(x.has_grad());
 }
 
-TEST_F(Graph, DeepViewsNeedNoStack) {
+TEST_F(GraphOfOps, DeepViewsNeedNoStack) {
   Tensor view = zeros({2, 3}, DType::f64);
   for (int i = 0; i < 100'000; ++i) view = transpose(view);
   Tensor in_graph = zeros({2, 3}, DType::f64).set_requires_grad();
   for (int i = 0; i < 100'000; ++i) in_graph = transpose(in_graph);
 }
 
-TEST_F(Graph, CopyAndFillCutWhatWasThere) {
+TEST_F(GraphOfOps, CopyAndFillCutWhatWasThere) {
   const Tensor x = leaf({2, 3}), y = leaf({4, 5});
   Tensor z = x * 2.0;
   z.copy_(y);
@@ -290,7 +290,7 @@ TEST_F(Graph, CopyAndFillCutWhatWasThere) {
 }
 
 // An input that backward needs and that was written since is an error, never a wrong gradient.
-TEST_F(Graph, ChangedInputOfMulIsNoticed) {
+TEST_F(GraphOfOps, ChangedInputOfMulIsNoticed) {
   const Tensor x = leaf({2, 3});
   Tensor factor = from_vector<double>({4, 5});
   const Tensor y = sum(x * factor);
@@ -300,14 +300,14 @@ TEST_F(Graph, ChangedInputOfMulIsNoticed) {
   EXPECT_FALSE(x.has_grad());
 }
 
-TEST_F(Graph, ChangedResultOfTanhIsNoticed) {
+TEST_F(GraphOfOps, ChangedResultOfTanhIsNoticed) {
   const Tensor x = leaf({2, 3});
   Tensor y = tanh(x);
   y.detach().mul_(2.0);
   EXPECT_THAT(message_of<InvalidArgument>([&] { sum(y).backward(); }), AllOf(HasSubstr("tanh"), HasSubstr("in place")));
 }
 
-TEST_F(Graph, ChangeThroughAViewIsNoticed) {
+TEST_F(GraphOfOps, ChangeThroughAViewIsNoticed) {
   const Tensor x = leaf({2, 3});
   Tensor factor = from_vector<double>({4, 5});
   const Tensor y = sum(x * factor);
@@ -315,14 +315,14 @@ TEST_F(Graph, ChangeThroughAViewIsNoticed) {
   message_of<InvalidArgument>([&] { y.backward(); });
 }
 
-TEST_F(Graph, MulInPlaceCannotGiveTheGradientOfItsFactor) {
+TEST_F(GraphOfOps, MulInPlaceCannotGiveTheGradientOfItsFactor) {
   const Tensor x = leaf({2, 3}), factor = leaf({4, 5});
   Tensor y = x * 1.0;
   y.mul_(factor);
   EXPECT_THAT(message_of<InvalidArgument>([&] { sum(y).backward(); }), AllOf(HasSubstr("mul_"), HasSubstr("in place")));
 }
 
-TEST_F(Graph, ChangeThatBackwardDoesNotNeedIsAllowed) {
+TEST_F(GraphOfOps, ChangeThatBackwardDoesNotNeedIsAllowed) {
   const Tensor x = leaf({2, 3});
   Tensor y = from_vector<double>({1, 1});
   const Tensor z = sum(x + y);
@@ -333,7 +333,7 @@ TEST_F(Graph, ChangeThatBackwardDoesNotNeedIsAllowed) {
 
 // --- conversions and depth -------------------------------------------------------------------------------------------
 
-TEST_F(Graph, GradientPassesDtypes) {
+TEST_F(GraphOfOps, GradientPassesDtypes) {
   const Tensor x = leaf({1.5, 2.5});
   const Tensor y = x.to(DType::f32) * 2.0;
   EXPECT_EQ(y.dtype(), DType::f32);
@@ -342,7 +342,7 @@ TEST_F(Graph, GradientPassesDtypes) {
   EXPECT_THAT(x.grad().to_vector<double>(), ElementsAre(6, 10));
 }
 
-TEST_F(Graph, NoGradientThroughWholeNumbers) {
+TEST_F(GraphOfOps, NoGradientThroughWholeNumbers) {
   const Tensor x = leaf({1.5, 2.5});
   EXPECT_FALSE(x.to(DType::i64).requires_grad());
   EXPECT_FALSE(greater(x, x).requires_grad());
@@ -350,7 +350,7 @@ TEST_F(Graph, NoGradientThroughWholeNumbers) {
   EXPECT_FALSE(shape(x).requires_grad());
 }
 
-TEST_F(Graph, GradientPassesDevicesAndLandsWhereTheLeafIs) {
+TEST_F(GraphOfOps, GradientPassesDevicesAndLandsWhereTheLeafIs) {
   const Tensor x = leaf({1, 2});
   ASSERT_EQ(x.device(), cpu::device);
   const Tensor there = x.to(gpu::device);
@@ -362,7 +362,7 @@ TEST_F(Graph, GradientPassesDevicesAndLandsWhereTheLeafIs) {
 }
 
 // Gradients of these ops are written over the gradient they come from where nobody else holds it, and only there.
-TEST_F(Graph, AGradientThatNobodyElseHoldsIsWrittenOver) {
+TEST_F(GraphOfOps, AGradientThatNobodyElseHoldsIsWrittenOver) {
   using Function = Tensor (*)(const Tensor&);
   const std::vector<std::pair<std::string, Function>> functions = {
       {"relu_backward", [](const Tensor& x) { return relu(x); }},
@@ -401,7 +401,7 @@ TEST_F(Graph, AGradientThatNobodyElseHoldsIsWrittenOver) {
   }
 }
 
-TEST_F(Graph, DeepChainsNeedNoStack) {
+TEST_F(GraphOfOps, DeepChainsNeedNoStack) {
   const DeviceGuard<cpu> on_cpu;
   const Tensor x = leaf({1});
   Tensor y = x;
@@ -414,7 +414,7 @@ TEST_F(Graph, DeepChainsNeedNoStack) {
   unused = Tensor();  // released without a backward
 }
 
-TEST_F(Graph, WideGraphsReleaseTheirNodes) {
+TEST_F(GraphOfOps, WideGraphsReleaseTheirNodes) {
   const Tensor x = leaf({1});
   Tensor total = x;
   for (int i = 0; i < 1000; ++i) total = total + total * 0.001;

@@ -18,8 +18,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr StreamId kCompute{0};
-
 class Collector final : public WorkObserver {
  public:
   void on_work(const trace::WorkRecord& record) override { records.push_back(record); }

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "src/device/plugin.h"
 #include "tests/fake_cudart/fake_cudart.h"
+#include "tests/support/runtime_fixture.h"
 
 namespace ferry {
+
+constexpr StreamId kCompute{0};
 
 inline std::unique_ptr<Driver> make_fake_cuda(int index = 0) {
   return Plugin::load(FERRY_CUDA_ON_HOST)->make_driver(index, {DeviceType::gpu, 0});
@@ -27,4 +31,11 @@ class OnFakeCuda : public testing::Test {
   }
 };
 
+namespace test {
+
+inline Backend cuda_backend() {
+  return {"cuda", {.device = std::string("plugin:") + FERRY_CUDA_ON_HOST, .check_ordering = true}};
+}
+
+}  // namespace test
 }  // namespace ferry

@@ -15,8 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr StreamId kCompute{0};
-
 // host_add_kernel in its stream's turn.
 void queued_add_kernel(const KernelContext& context) {
   struct Call {

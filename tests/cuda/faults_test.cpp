@@ -12,10 +12,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-Backend cuda_backend() {
-  return {"cuda", {.device = std::string("plugin:") + FERRY_CUDA_ON_HOST, .check_ordering = true}};
-}
-
 class CudaFaults : public OnFakeCuda {
  protected:
   CudaFaults() { fake_cuda::reset(); }

@@ -10,10 +10,6 @@
 namespace ferry::test {
 namespace {
 
-Backend cuda_backend() {
-  return {"cuda", {.device = std::string("plugin:") + FERRY_CUDA_ON_HOST, .check_ordering = true}};
-}
-
 class CudaMemory : public OnFakeCuda {
  protected:
   CudaMemory() { fake_cuda::reset(); }

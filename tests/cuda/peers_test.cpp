@@ -14,8 +14,6 @@
 namespace ferry::test {
 namespace {
 
-constexpr StreamId kCompute{0};
-
 class CudaPeers : public OnFakeCuda {
  protected:
   void SetUp() override { fake_cuda::reset(2); }

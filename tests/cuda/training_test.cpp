@@ -20,10 +20,6 @@ using testing::Not;
 constexpr std::int64_t kSamples = 2;
 constexpr int kSteps = 2;
 
-Backend cuda_backend() {
-  return {"cuda", {.device = std::string("plugin:") + FERRY_CUDA_ON_HOST, .check_ordering = true}};
-}
-
 // Losses of some steps on one batch, and what was said on the standard error stream meanwhile.
 struct Steps {
   std::vector<double> losses;

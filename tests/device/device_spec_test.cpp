@@ -86,7 +86,7 @@ TEST(DeviceSpec, UnknownNameListsThePresets) {
 }
 
 // A spec with round figures, so that durations can be worked out by hand.
-DeviceSpec round_spec() {
+DeviceSpec half_efficient_spec() {
   DeviceSpec spec;
   spec.bytes_per_second = 100e9;
   spec.flops_per_second.fill(1e12);
@@ -100,7 +100,7 @@ DeviceSpec round_spec() {
 }
 
 TEST(DeviceSpec, DurationIsTheRoofThatBindsPlusTheFixedCost) {
-  const DeviceSpec spec = round_spec();
+  const DeviceSpec spec = half_efficient_spec();
   // 1e6 flops at 0.5e12/s = 2 us; 1e3 bytes at 50e9/s = 0.02 us.
   EXPECT_EQ(spec.duration({OpClass::matmul, 1e6, 1e3, DType::f32}), 4us);
   EXPECT_EQ(spec.duration({OpClass::matmul, 4e6, 1e3, DType::f16}), 4us);
@@ -110,7 +110,7 @@ TEST(DeviceSpec, DurationIsTheRoofThatBindsPlusTheFixedCost) {
 }
 
 TEST(DeviceSpec, CopyDurationIsLatencyPlusBytesOverTheLink) {
-  const DeviceSpec spec = round_spec();
+  const DeviceSpec spec = half_efficient_spec();
   const Bytes size{100'000};
   EXPECT_EQ(spec.copy_duration(size, CopyDirection::host_to_device, HostMemory::pinned), 13us);
   EXPECT_EQ(spec.copy_duration(size, CopyDirection::host_to_device, HostMemory::pageable), 23us);

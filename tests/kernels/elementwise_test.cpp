@@ -7,8 +7,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr DType kNumeric[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8};
-
 struct BinaryCase {
   const char* op;
   std::function<double(double, double)> reference;

@@ -11,9 +11,7 @@ namespace {
 
 using ops::OptimizerAttributes;
 
-constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
-double tolerance(DType dtype, double scale) {
+double rule_tolerance(DType dtype, double scale) {
   const double step = dtype == DType::f64 ? 1e-13 : dtype == DType::f32 ? 4e-6 : dtype == DType::f16 ? 2e-3 : 1.6e-2;
   return step * std::max(1.0, scale);
 }
@@ -127,13 +125,13 @@ class Parameter {
   void expect(std::int64_t i, const Element& expected) const {
     const DType dtype = parameter_.dtype(), wide = size_of(dtype) == 2 ? DType::f32 : dtype;
     const double scale = std::fabs(expected.parameter);
-    ASSERT_NEAR(parameter_.get(i), expected.parameter, tolerance(dtype, scale)) << rule_.op << " " << i;
+    ASSERT_NEAR(parameter_.get(i), expected.parameter, rule_tolerance(dtype, scale)) << rule_.op << " " << i;
     if (master_) {
-      ASSERT_NEAR(master_->get(i), expected.parameter, tolerance(wide, scale));
+      ASSERT_NEAR(master_->get(i), expected.parameter, rule_tolerance(wide, scale));
       ASSERT_EQ(parameter_.get(i), rounded(dtype, master_->get(i)));
     }
     for (std::size_t s = 0; s < state_.size(); ++s) {
-      ASSERT_NEAR(state_[s].get(i), expected.state[s], tolerance(wide, std::fabs(expected.state[s])));
+      ASSERT_NEAR(state_[s].get(i), expected.state[s], rule_tolerance(wide, std::fabs(expected.state[s])));
     }
     ASSERT_TRUE(parameter_.guards_intact());
   }

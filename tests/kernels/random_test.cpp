@@ -7,8 +7,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 Array drawn(const char* op, DType dtype, std::int64_t count, const ops::RandomAttributes& attributes) {
   Array y(dtype, {count});
   run(op, {}, {y.view()}, attributes);

@@ -8,8 +8,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr DType kNumeric[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8};
-
 // The place in the reduced shape of element i of `shape`.
 std::int64_t output_place(const Shape& shape, const Dims& reduced, std::int64_t i) {
   std::int64_t place = 0, scale = 1;

@@ -10,8 +10,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 // Of a result whose size is about `scale`, computed in the dtype or in float and then rounded.
 double tolerance(DType dtype, double scale = 1) {
   const double step = dtype == DType::f64 ? 1e-14 : dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 2e-3 : 1.6e-2;

@@ -20,6 +20,9 @@ enum class Layout { contiguous, reversed, gaps, expanded, channels_last };
 constexpr Layout kLayouts[] = {Layout::contiguous, Layout::reversed, Layout::gaps, Layout::expanded,
                                Layout::channels_last};
 
+constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+constexpr DType kNumeric[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8};
+
 // Calls body(T{}) for the C++ type of a dtype.
 template <class Body>
 auto with_type(DType dtype, const Body& body) {

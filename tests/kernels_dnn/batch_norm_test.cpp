@@ -131,7 +131,7 @@ TEST_P(BatchNorm, InferenceUsesRunningStatistics) {
   }
 }
 
-std::vector<NormParameter> parameters() {
+std::vector<NormParameter> norm_parameters() {
   std::vector<NormParameter> all;
   for (const DType dtype : kFloats) {
     for (const Order x : {Order::contiguous, Order::channels_last}) {
@@ -141,12 +141,7 @@ std::vector<NormParameter> parameters() {
   return all;
 }
 
-std::string parameter_name(const testing::TestParamInfo<NormParameter>& info) {
-  const auto name = [](Order order) { return order == Order::contiguous ? "contiguous" : "channels_last"; };
-  return std::string(name_of(info.param.dtype)) + "_x_" + name(info.param.x) + "_y_" + name(info.param.y);
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, BatchNorm, testing::ValuesIn(parameters()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(Orders, BatchNorm, testing::ValuesIn(norm_parameters()), parameter_name<NormParameter>);
 
 TEST(BatchNormStatistics, KeepASmallVarianceBesideALargeMean) {
   for (const Order order : {Order::contiguous, Order::channels_last}) {

@@ -38,7 +38,7 @@ void for_each_product(const ConvCase& s, const std::function<void(std::size_t, s
   }
 }
 
-std::vector<ConvCase> cases() {
+std::vector<ConvCase> conv_cases() {
   return {
       {2, 3, 9, 7, 8, {3, 3}, {}},
       {1, 1, 5, 5, 1, {1, 1}, {}},
@@ -88,7 +88,7 @@ class Conv2d : public testing::TestWithParam<ConvParameter> {
 };
 
 TEST_P(Conv2d, ForwardMatchesTheSumWithAndWithoutBias) {
-  for (const ConvCase& s : cases()) {
+  for (const ConvCase& s : conv_cases()) {
     const Array x = image(x_shape(s), GetParam().x, 1), w = image(w_shape(s), GetParam().y, 2);
     const Array bias = Array({s.out}, bias_dtype(GetParam().dtype)).randomize(3);
     Array y(y_shape(s), GetParam().dtype, GetParam().y);
@@ -106,7 +106,7 @@ TEST_P(Conv2d, ForwardMatchesTheSumWithAndWithoutBias) {
 }
 
 TEST_P(Conv2d, BackwardInputMatchesTheSum) {
-  for (const ConvCase& s : cases()) {
+  for (const ConvCase& s : conv_cases()) {
     const Array dy = image(y_shape(s), GetParam().y, 4), w = image(w_shape(s), GetParam().x, 5);
     Array dx(x_shape(s), GetParam().dtype, GetParam().x);
     std::vector<double> expected(static_cast<std::size_t>(dx.numel()));
@@ -118,7 +118,7 @@ TEST_P(Conv2d, BackwardInputMatchesTheSum) {
 }
 
 TEST_P(Conv2d, BackwardWeightMatchesTheSumWithAndWithoutBias) {
-  for (const ConvCase& s : cases()) {
+  for (const ConvCase& s : conv_cases()) {
     const Array x = image(x_shape(s), GetParam().x, 6), dy = image(y_shape(s), GetParam().y, 7);
     Array dw(w_shape(s), GetParam().dtype, GetParam().y), dbias({s.out}, bias_dtype(GetParam().dtype));
     std::vector<double> expected(static_cast<std::size_t>(dw.numel())), sums(static_cast<std::size_t>(s.out));
@@ -147,7 +147,7 @@ TEST_P(Conv2d, AnEmptyBatchHasZeroGradients) {
   EXPECT_EQ(dbias.values(), std::vector<double>(static_cast<std::size_t>(s.out), 0.0));
 }
 
-std::vector<ConvParameter> parameters() {
+std::vector<ConvParameter> conv_parameters() {
   std::vector<ConvParameter> all;
   for (const DType dtype : kFloats) {
     for (const Order x : {Order::contiguous, Order::channels_last}) {
@@ -157,12 +157,7 @@ std::vector<ConvParameter> parameters() {
   return all;
 }
 
-std::string parameter_name(const testing::TestParamInfo<ConvParameter>& info) {
-  const auto name = [](Order order) { return order == Order::contiguous ? "contiguous" : "channels_last"; };
-  return std::string(name_of(info.param.dtype)) + "_x_" + name(info.param.x) + "_y_" + name(info.param.y);
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, Conv2d, testing::ValuesIn(parameters()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(Orders, Conv2d, testing::ValuesIn(conv_parameters()), parameter_name<ConvParameter>);
 
 TEST(Conv2dErrors, ImagesThatAreDenseInNoOrderAreRefused) {
   const Array x({1, 2, 4, 4}, DType::f32, Strides{64, 32, 8, 2}), w({3, 2, 1, 1}, DType::f32);

@@ -61,4 +61,11 @@ void expect_close(const std::vector<double>& actual, const std::vector<double>& 
 
 inline const std::vector<DType> kFloats = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
+// Names a case by its `dtype` and the orders of its `x` and `y`.
+template <class Parameter>
+std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {
+  const auto name = [](Order order) { return order == Order::contiguous ? "contiguous" : "channels_last"; };
+  return std::string(name_of(info.param.dtype)) + "_x_" + name(info.param.x) + "_y_" + name(info.param.y);
+}
+
 }  // namespace ferry::test

@@ -17,7 +17,7 @@ struct PoolParameter {
   Order x, y;
 };
 
-std::vector<PoolCase> cases() {
+std::vector<PoolCase> pool_cases() {
   return {{{2, 3, 8, 8}, {.kernel = {2, 2}, .stride = {2, 2}}},
           {{1, 1, 1, 1}, {}},
           {{2, 1, 7, 7}, {.kernel = {7, 7}, .stride = {7, 7}}},
@@ -65,7 +65,7 @@ class Pool2d : public testing::TestWithParam<PoolParameter> {
 };
 
 TEST_P(Pool2d, MaximumAndItsFirstPositionAndGradient) {
-  for (const PoolCase& s : cases()) {
+  for (const PoolCase& s : pool_cases()) {
     for (const DType index_type : {DType::u8, DType::i32}) {
       const Array x = x_array(s).randomize(1), dy = y_array(s).randomize(2);
       Array y = y_array(s), index(pooled(s), index_type, GetParam().y), dx = x_array(s);
@@ -88,7 +88,7 @@ TEST_P(Pool2d, MaximumAndItsFirstPositionAndGradient) {
 }
 
 TEST_P(Pool2d, AverageAndItsGradient) {
-  for (const PoolCase& s : cases()) {
+  for (const PoolCase& s : pool_cases()) {
     const Array x = x_array(s).randomize(3), dy = y_array(s).randomize(4);
     Array y = y_array(s), dx = x_array(s);
     run("avg_pool2d", {x.view()}, {y.view()}, s.attributes);
@@ -118,7 +118,7 @@ TEST_P(Pool2d, NaNWinsAndEqualValuesGiveTheFirst) {
   EXPECT_EQ(y.at(2), -std::numeric_limits<double>::infinity());
 }
 
-std::vector<PoolParameter> parameters() {
+std::vector<PoolParameter> pool_parameters() {
   std::vector<PoolParameter> all;
   for (const DType dtype : kFloats) {
     for (const Order x : {Order::contiguous, Order::channels_last}) {
@@ -128,12 +128,7 @@ std::vector<PoolParameter> parameters() {
   return all;
 }
 
-std::string parameter_name(const testing::TestParamInfo<PoolParameter>& info) {
-  const auto name = [](Order order) { return order == Order::contiguous ? "contiguous" : "channels_last"; };
-  return std::string(name_of(info.param.dtype)) + "_x_" + name(info.param.x) + "_y_" + name(info.param.y);
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, Pool2d, testing::ValuesIn(parameters()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(Orders, Pool2d, testing::ValuesIn(pool_parameters()), parameter_name<PoolParameter>);
 
 }  // namespace
 }  // namespace ferry::test

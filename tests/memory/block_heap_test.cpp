@@ -1,4 +1,5 @@
 #include "src/memory/block_heap.h"
+#include "tests/memory/heap_addresses.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +10,6 @@
 
 namespace ferry::memory {
 namespace {
-
-constexpr StreamId kFirst{0}, kSecond{1};
 
 // What is wrong with the heap; empty when nothing is. Quadratic, and independent of how the heap works.
 std::string fault(const BlockHeap& heap, const std::vector<Block*>& taken) {
@@ -37,9 +36,6 @@ std::string fault(const BlockHeap& heap, const std::vector<Block*>& taken) {
   }
   return missing.empty() ? "" : "a taken block is in no segment";
 }
-
-// Addresses that are never touched.
-std::byte* address(std::int64_t megabyte) { return reinterpret_cast<std::byte*>(megabyte << 20); }
 
 TEST(BlockHeap, SplitsAndMergesBack) {
   BlockHeap heap;

@@ -8,15 +8,12 @@
 #include <set>
 
 #include "src/memory/block_heap.h"
+#include "tests/memory/heap_addresses.h"
 
 namespace ferry::memory {
 namespace {
 
-constexpr StreamId kFirst{0}, kSecond{1};
 constexpr double kStays = std::numeric_limits<double>::infinity();
-
-// Addresses that are never touched.
-std::byte* address(std::int64_t megabyte) { return reinterpret_cast<std::byte*>(megabyte << 20); }
 
 // A segment of the large pool whose blocks of 4 MiB are all taken.
 struct FourBlocks {

@@ -11,12 +11,12 @@ namespace {
 
 using testing::FakeDriver;
 
-constexpr StreamId kCompute{0};
+constexpr StreamId kStream{0};
 
 class StagingRingTest : public ::testing::Test {
  protected:
   // Stages `size` bytes and enqueues their copy.
-  std::byte* stage(StagingRing& ring, Bytes size, StreamId stream = kCompute) {
+  std::byte* stage(StagingRing& ring, Bytes size, StreamId stream = kStream) {
     StagingRing::Block block = ring.acquire(size);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.data()) % 64, 0U);
     check(block, size);
@@ -54,7 +54,7 @@ TEST_F(StagingRingTest, ASlabComesBackWhenItsCopiesHavePassed) {
   std::byte* first = stage(ring, kKiB * 4);
   std::byte* second = stage(ring, kKiB * 4);
   EXPECT_NE(first, second);
-  driver_.advance(kCompute);
+  driver_.advance(kStream);
   EXPECT_EQ(stage(ring, kKiB * 4), first);
 }
 
@@ -109,7 +109,7 @@ TEST_F(StagingRingTest, RandomCopiesOnTwoStreamsNeverMeet) {
     std::mt19937 random(11);
     std::vector<StagingRing::Block> held;
     for (int step = 0; step < 1500; ++step) {
-      const StreamId stream = random() % 2 == 0 ? kCompute : other;
+      const StreamId stream = random() % 2 == 0 ? kStream : other;
       stage(ring, Bytes{1} * (1 + random() % 20000), stream);
       if (random() % 8 == 0) held.push_back(ring.acquire(kKiB));
       if (random() % 8 == 0 && !held.empty()) held.pop_back();

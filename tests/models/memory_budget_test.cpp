@@ -10,14 +10,14 @@
 namespace ferry::test {
 namespace {
 
-struct Training {
+struct BudgetTraining {
   MemoryStats memory;  // of the last steps
   MemoryBudgetStats budget;
   Nanoseconds step{};  // mean of the last steps
 };
 
 // ResNet-50 with SGD on a card that has memory enough; `budget`: "" for none.
-Training train_resnet50(std::int64_t batch, std::string_view budget, int warm_up = 4, int steps = 2) {
+BudgetTraining train_resnet50(std::int64_t batch, std::string_view budget, int warm_up = 4, int steps = 2) {
   CheckedRuntime runtime({"sim", {.device = "sim:rtx2080ti", .device_memory = kGiB * 64, .values = false}});
   std::optional<MemoryBudget> limit;
   if (!budget.empty()) limit.emplace(budget);
@@ -41,9 +41,9 @@ Training train_resnet50(std::int64_t batch, std::string_view budget, int warm_up
 
 TEST(MemoryBudgetOfModels, ARunThatNeeds16GiBKeepsWithin4) {
   constexpr std::int64_t kBatch = 204;
-  const Training none = train_resnet50(kBatch, "");
+  const BudgetTraining none = train_resnet50(kBatch, "");
   ASSERT_GE(none.memory.peak_allocated, kGiB * 16);
-  const Training limited = train_resnet50(kBatch, "4GiB");
+  const BudgetTraining limited = train_resnet50(kBatch, "4GiB");
   EXPECT_LE(limited.memory.peak_reserved, kGiB * 4);
   EXPECT_GE(limited.budget.planned_iterations, 2);
   // Three quarters of what a step needs are away at some time.

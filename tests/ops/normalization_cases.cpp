@@ -6,7 +6,7 @@
 namespace ferry::test {
 namespace {
 
-constexpr double kEpsilon = 1e-3;
+constexpr double kNormEpsilon = 1e-3;
 
 // x as rows of `length` elements, each less its mean and over its standard deviation.
 Array standardized(const Array& x, std::int64_t length) {
@@ -18,7 +18,8 @@ Array standardized(const Array& x, std::int64_t length) {
     for (std::size_t i = first; i < first + n; ++i) {
       variance += (x.values[i] - mean) * (x.values[i] - mean) / static_cast<double>(n);
     }
-    for (std::size_t i = first; i < first + n; ++i) y.values[i] = (x.values[i] - mean) / std::sqrt(variance + kEpsilon);
+    for (std::size_t i = first; i < first + n; ++i)
+      y.values[i] = (x.values[i] - mean) / std::sqrt(variance + kNormEpsilon);
   }
   return y;
 }
@@ -50,7 +51,7 @@ void add_layer_norm(std::vector<OpCase>& cases, const Shape& x, int axes, Affine
   for (std::size_t i = 0; i < vectors.count(); ++i) inputs.push_back({normalized});
   cases.push_back(
       {"layer_norm", to_string(x) + std::to_string(axes) + "affine" + std::to_string(static_cast<int>(affine)), inputs,
-       [=](const Tensors& t) { return layer_norm(t[0], normalized, vectors.gamma(t), vectors.beta(t), kEpsilon); },
+       [=](const Tensors& t) { return layer_norm(t[0], normalized, vectors.gamma(t), vectors.beta(t), kNormEpsilon); },
        [=](const Arrays& t) { return vectors.apply(standardized(t[0], normalized.product()), t, normalized); },
        floats(), 1 + vectors.count(), 16});
 }
@@ -63,7 +64,8 @@ void add_group_norm(std::vector<OpCase>& cases, const Shape& x, std::int64_t gro
   for (std::size_t i = 0; i < vectors.count(); ++i) inputs.push_back({{x[1]}});
   cases.push_back(
       {"group_norm", to_string(x) + std::to_string(groups) + "affine" + std::to_string(static_cast<int>(affine)),
-       inputs, [=](const Tensors& t) { return group_norm(t[0], groups, vectors.gamma(t), vectors.beta(t), kEpsilon); },
+       inputs,
+       [=](const Tensors& t) { return group_norm(t[0], groups, vectors.gamma(t), vectors.beta(t), kNormEpsilon); },
        [=](const Arrays& t) {
          const std::int64_t length = x[0] == 0 ? 1 : x.product() / x[0] / groups;
          return vectors.apply(standardized(t[0], length), t, along);

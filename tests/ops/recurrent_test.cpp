@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::int64_t kSteps = 6, kRows = 3, kFeatures = 8, kHidden = 40;
 
-Tensor leaf(const Shape& shape, Random& random, DType dtype = DType::f32) {
+Tensor random_leaf(const Shape& shape, Random& random, DType dtype = DType::f32) {
   return to_tensor(random_array(shape, -1, 1, dtype, random), dtype).set_requires_grad();
 }
 
 RecurrentWeights random_weights(std::int64_t gates, std::int64_t features, Random& random, DType dtype = DType::f32) {
   const std::int64_t rows = gates * kHidden;
-  return {leaf({rows, features}, random, dtype), leaf({rows, kHidden}, random, dtype), leaf({rows}, random, dtype),
-          leaf({rows}, random, dtype)};
+  return {random_leaf({rows, features}, random, dtype), random_leaf({rows, kHidden}, random, dtype),
+          random_leaf({rows}, random, dtype), random_leaf({rows}, random, dtype)};
 }
 
 class Recurrent : public OnBackend {};
@@ -30,7 +30,7 @@ TEST_P(Recurrent, PiecesOfASequenceGiveWhatItGives) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     Random random(1);
     const NoGrad no_grad;
-    const Tensor x = leaf({kSteps, kRows, kFeatures}, random, dtype);
+    const Tensor x = random_leaf({kSteps, kRows, kFeatures}, random, dtype);
     const std::vector<RecurrentWeights> weights{random_weights(4, kFeatures, random, dtype)};
     const LstmResult whole = lstm(x, {}, weights);
     const LstmResult first = lstm(narrow(x, 0, 0, 2), {}, weights);
@@ -49,7 +49,7 @@ TEST_P(Recurrent, PiecesOfASequenceGiveWhatItGives) {
 TEST_P(Recurrent, DropoutIsBetweenLayersAndInTrainingOnly) {
   Random random(2);
   const NoGrad no_grad;
-  const Tensor x = leaf({kSteps, kRows, kFeatures}, random);
+  const Tensor x = random_leaf({kSteps, kRows, kFeatures}, random);
   const std::vector<RecurrentWeights> weights{random_weights(3, kFeatures, random), random_weights(3, kHidden, random)};
   const auto run = [&](std::int64_t layers, double dropout, bool training) {
     const std::vector<RecurrentWeights> used(weights.begin(), weights.begin() + layers);
@@ -66,7 +66,7 @@ TEST_P(Recurrent, DropoutIsBetweenLayersAndInTrainingOnly) {
 
 TEST_P(Recurrent, DoesNotDependOnThreads) {
   Random random(3);
-  const Tensor x = leaf({kSteps, 200, kFeatures}, random);
+  const Tensor x = random_leaf({kSteps, 200, kFeatures}, random);
   std::vector<RecurrentWeights> weights{random_weights(4, kFeatures, random)};
   const auto run = [&] {
     const LstmResult result = lstm(x, {}, weights);
@@ -86,7 +86,7 @@ TEST_P(Recurrent, DoesNotDependOnThreads) {
 
 TEST_P(Recurrent, AutocastTakesWeightsInF32) {
   Random random(5);
-  const Tensor x = leaf({kSteps, kRows, kFeatures}, random, DType::bf16);
+  const Tensor x = random_leaf({kSteps, kRows, kFeatures}, random, DType::bf16);
   const RecurrentWeights weights = random_weights(4, kFeatures, random);
   const Autocast autocast;
   const LstmResult result = lstm(x, {}, {weights});
@@ -99,7 +99,7 @@ TEST_P(Recurrent, AutocastTakesWeightsInF32) {
 TEST_P(Recurrent, NoSteps) {
   Random random(4);
   const RecurrentWeights weights = random_weights(4, kFeatures, random);
-  const Tensor h = leaf({1, kRows, kHidden}, random), c = leaf({1, kRows, kHidden}, random);
+  const Tensor h = random_leaf({1, kRows, kHidden}, random), c = random_leaf({1, kRows, kHidden}, random);
   const LstmResult result = lstm(zeros({0, kRows, kFeatures}), {h, c}, {weights});
   EXPECT_EQ(result.y.shape(), Shape({0, kRows, kHidden}));
   EXPECT_EQ(result.state.h.to_vector<float>(), h.to_vector<float>());

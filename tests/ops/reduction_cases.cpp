@@ -3,14 +3,14 @@
 namespace ferry::test {
 namespace {
 
-using Reduction = Tensor (*)(const Tensor&, const std::vector<int>&, bool, Where);
+using ReductionOp = Tensor (*)(const Tensor&, const std::vector<int>&, bool, Where);
 
 struct ReductionShape {
   Shape shape;
   std::vector<int> axes;
 };
 
-void add_reduction(std::vector<OpCase>& cases, const std::string& name, Reduction call, Reducer reducer,
+void add_reduction(std::vector<OpCase>& cases, const std::string& name, ReductionOp call, Reducer reducer,
                    const std::vector<DType>& dtypes) {
   std::vector<ReductionShape> shapes = {{{}, {}},           {{1}, {0}},
                                         {{7}, {}},          {{3, 5}, {0}},

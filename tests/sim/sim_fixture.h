@@ -10,6 +10,8 @@
 
 namespace ferry {
 
+constexpr StreamId kCompute{0};
+
 // 100 GB/s of memory at full efficiency, 1e12 operations a second, a link of 10 GB/s, pageable at half of that: 1,000
 // bytes take 100 ns on the link; the fixed costs are 1 us (kernel), 2 us (launch), 3 us (link latency).
 inline DeviceSpec round_spec() {

@@ -13,7 +13,6 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr StreamId kCompute{0};
 constexpr std::int64_t kElements = 64;
 constexpr Bytes kSize{kElements * 4};
 constexpr std::uint64_t kSeeds = 40;

@@ -7,8 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr StreamId kCompute{0};
-
 class SimTime : public SimFixture {
  protected:
   void SetUp() override {

@@ -14,21 +14,20 @@ using testing::Each;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-constexpr StreamId kCompute{0};
-constexpr std::int64_t kElements = 256;
-constexpr Bytes kSize{kElements * 4};
+constexpr std::int64_t kManyElements = 256;
+constexpr Bytes kManySize{kManyElements * 4};
 
 class SimValues : public SimFixture {
  protected:
-  float* device_vector() { return static_cast<float*>(driver_->allocate(kSize)); }
+  float* device_vector() { return static_cast<float*>(driver_->allocate(kManySize)); }
   float* pinned_vector(float value) {
-    auto* const vector = static_cast<float*>(driver_->allocate_pinned(kSize));
-    std::fill_n(vector, kElements, value);
+    auto* const vector = static_cast<float*>(driver_->allocate_pinned(kManySize));
+    std::fill_n(vector, kManyElements, value);
     return vector;
   }
   std::vector<float> read(const float* device) {
-    std::vector<float> values(kElements, -1);
-    download(values.data(), device, kSize, kCompute, HostMemory::pageable);
+    std::vector<float> values(kManyElements, -1);
+    download(values.data(), device, kManySize, kCompute, HostMemory::pageable);
     return values;
   }
 };
@@ -37,20 +36,20 @@ TEST_F(SimValues, PinnedSourcesAreReadWhenTheCopyIsCarriedOut) {
   open({});
   float* const host = pinned_vector(1);
   float* const device = device_vector();
-  upload(device, host, kSize, kCompute);
-  std::fill_n(host, kElements, 2.0f);  // a race: the copy has not been waited for
+  upload(device, host, kManySize, kCompute);
+  std::fill_n(host, kManyElements, 2.0f);  // a race: the copy has not been waited for
   EXPECT_THAT(read(device), Each(2));
 }
 
 TEST_F(SimValues, PinnedDestinationsAreWrittenWhenWaitedFor) {
   open({});
   float* const device = device_vector();
-  upload(device, pinned_vector(3), kSize, kCompute);
+  upload(device, pinned_vector(3), kManySize, kCompute);
   float* const host = pinned_vector(-1);
-  download(host, device, kSize, kCompute);
-  EXPECT_THAT(std::vector<float>(host, host + kElements), Each(-1));
+  download(host, device, kManySize, kCompute);
+  EXPECT_THAT(std::vector<float>(host, host + kManyElements), Each(-1));
   driver_->synchronize_stream(kCompute);
-  EXPECT_THAT(std::vector<float>(host, host + kElements), Each(3));
+  EXPECT_THAT(std::vector<float>(host, host + kManyElements), Each(3));
 }
 
 TEST_F(SimValues, LargePageableSourcesAreReadBeforeTheCallReturns) {
@@ -71,16 +70,16 @@ TEST_F(SimValues, LargePageableSourcesAreReadBeforeTheCallReturns) {
 TEST_F(SimValues, LongQueuesAreCarriedOutInPieces) {
   open({});
   float* const device = device_vector();
-  upload(device, pinned_vector(0), kSize, kCompute);
-  for (int i = 0; i < 5000; ++i) increment(device, device, kElements, kCompute);
+  upload(device, pinned_vector(0), kManySize, kCompute);
+  for (int i = 0; i < 5000; ++i) increment(device, device, kManyElements, kCompute);
   EXPECT_THAT(read(device), Each(5000));
 }
 
 TEST_F(SimValues, HostArgumentsAreReadAtLaunch) {
   open({});
-  std::vector<float> host(kElements, 4);
+  std::vector<float> host(kManyElements, 4);
   float* const device = device_vector();
-  increment(host.data(), device, kElements, kCompute);
+  increment(host.data(), device, kManyElements, kCompute);
   std::fill(host.begin(), host.end(), 0.0f);
   EXPECT_THAT(read(device), Each(5));
 }
@@ -88,9 +87,9 @@ TEST_F(SimValues, HostArgumentsAreReadAtLaunch) {
 TEST_F(SimValues, HostResultsAreThereWhenTheLaunchReturns) {
   open({});
   float* const device = device_vector();
-  upload(device, pinned_vector(4), kSize, kCompute);
-  std::vector<float> host(kElements, 0);
-  increment(device, host.data(), kElements, kCompute);
+  upload(device, pinned_vector(4), kManySize, kCompute);
+  std::vector<float> host(kManyElements, 0);
+  increment(device, host.data(), kManyElements, kCompute);
   EXPECT_THAT(host, Each(5));
   EXPECT_EQ(now(), observer_.records.back().end + 1us) << "the copy ends, then the kernel, then the host goes on";
 }
@@ -98,10 +97,10 @@ TEST_F(SimValues, HostResultsAreThereWhenTheLaunchReturns) {
 TEST_F(SimValues, TheFirstErrorIsThrownByTheNextWaitAndTheQueueGoesOn) {
   open({});
   float* const device = device_vector();
-  upload(device, pinned_vector(1), kSize, kCompute);
+  upload(device, pinned_vector(1), kManySize, kCompute);
   fail(7, kCompute);
   fail(8, kCompute);
-  increment(device, device, kElements, kCompute);
+  increment(device, device, kManyElements, kCompute);
   try {
     driver_->synchronize();
     FAIL() << "expected InvalidArgument";
@@ -125,11 +124,11 @@ TEST_F(SimValues, MemoryOutsideAllocationsIsRefused) {
   open({});
   float* const device = device_vector();
   const float* const host = pinned_vector(0);
-  EXPECT_THROW(upload(device, host, kSize + Bytes{4}, kCompute), DeviceError);
-  EXPECT_THROW(upload(device + kElements, host, kSize, kCompute), DeviceError);
-  EXPECT_THROW(increment(device, device, kElements + 1, kCompute), DeviceError);
-  driver_->free(device, kSize);
-  EXPECT_THROW(upload(device, host, kSize, kCompute), DeviceError);
+  EXPECT_THROW(upload(device, host, kManySize + Bytes{4}, kCompute), DeviceError);
+  EXPECT_THROW(upload(device + kManyElements, host, kManySize, kCompute), DeviceError);
+  EXPECT_THROW(increment(device, device, kManyElements + 1, kCompute), DeviceError);
+  driver_->free(device, kManySize);
+  EXPECT_THROW(upload(device, host, kManySize, kCompute), DeviceError);
 }
 
 TEST_F(SimValues, UnknownHandlesAreRefused) {
@@ -163,9 +162,9 @@ TEST_F(SimValues, CapacityIsHardAndFreeBlocksCoalesce) {
 
 TEST_F(SimValues, FreedMemoryDoesNotKeepItsContents) {
   open({});
-  for (const Bytes size : {kSize, kMiB * 8}) {
+  for (const Bytes size : {kManySize, kMiB * 8}) {
     auto* device = static_cast<float*>(driver_->allocate(size));
-    upload(device, pinned_vector(1), kSize, kCompute);
+    upload(device, pinned_vector(1), kManySize, kCompute);
     driver_->free(device, size);
     device = static_cast<float*>(driver_->allocate(size));
     EXPECT_THAT(read(device), Each(testing::Ne(1.0f)));
@@ -180,11 +179,11 @@ TEST_F(SimValues, TimingOnlyKeepsTimesAndCapacityButNoContents) {
     EXPECT_EQ(driver_->info().computes_values, values);
     float* const device = device_vector();
     float* const host = pinned_vector(1);
-    upload(device, host, kSize, kCompute);
-    increment(device, device, kElements, kCompute);
-    download(host, device, kSize, kCompute);
+    upload(device, host, kManySize, kCompute);
+    increment(device, device, kManyElements, kCompute);
+    download(host, device, kManySize, kCompute);
     driver_->synchronize();
-    EXPECT_THAT(std::vector<float>(host, host + kElements), Each(values ? 2 : 0));
+    EXPECT_THAT(std::vector<float>(host, host + kManyElements), Each(values ? 2 : 0));
     EXPECT_EQ(driver_->allocate(round_spec().memory), nullptr);
     return now();
   };

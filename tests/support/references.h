@@ -14,6 +14,9 @@
 
 namespace ferry::test {
 
+// Index of image axis 0 (height) or 1 (width) in an option.
+inline std::size_t axis_of(int axis) { return static_cast<std::size_t>(axis); }
+
 // A dense row-major array.
 struct Array {
   Shape shape;

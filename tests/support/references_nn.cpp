@@ -8,8 +8,6 @@
 namespace ferry::test {
 namespace {
 
-std::size_t axis_of(int axis) { return static_cast<std::size_t>(axis); }
-
 // Extent of the result along image axis 0 (height) or 1 (width).
 std::int64_t positions(std::int64_t extent, std::int64_t window, std::int64_t stride, std::int64_t padding) {
   return (extent + 2 * padding - window) / stride + 1;

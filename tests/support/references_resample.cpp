@@ -7,8 +7,6 @@
 namespace ferry::test {
 namespace {
 
-std::size_t axis_of(int axis) { return static_cast<std::size_t>(axis); }
-
 // Position in [0, extent) that element i of a resampled axis is read from.
 double sampled_place(std::int64_t i, std::int64_t extent, std::int64_t size, double ratio,
                      const Upsample2dOptions& options) {

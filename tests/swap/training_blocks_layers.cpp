@@ -177,7 +177,7 @@ Parameters gru_parameters(std::int64_t width) {
   return {weight({3 * size, size}, size), weight({3 * size, size}, size), bias(3 * size)};
 }
 
-constexpr BlockKind kBlocks[] = {
+constexpr BlockKind kLayerBlocks[] = {
     {"dense", dense, dense_parameters},
     {"feed_forward", feed_forward, feed_forward_parameters},
     {"dense_bf16", dense_bf16, dense_bf16_parameters},
@@ -199,6 +199,6 @@ constexpr BlockKind kBlocks[] = {
 
 }  // namespace
 
-std::span<const BlockKind> layer_blocks() { return kBlocks; }
+std::span<const BlockKind> layer_blocks() { return kLayerBlocks; }
 
 }  // namespace ferry::test

@@ -239,7 +239,7 @@ Tensor checkpoint_of_two(BlockCall call) {
   return both[0] + both[1] * 0.3;
 }
 
-constexpr BlockKind kBlocks[] = {
+constexpr BlockKind kPlainBlocks[] = {
     {"mix", mix},
     {"gate", gate},
     {"activation", activation},
@@ -282,7 +282,7 @@ Tensor BlockCall::indices(const Shape& shape, std::int64_t bound) {
   return from_vector(values, shape);
 }
 
-std::span<const BlockKind> plain_blocks() { return kBlocks; }
+std::span<const BlockKind> plain_blocks() { return kPlainBlocks; }
 
 const std::vector<BlockKind>& block_kinds() {
   static const std::vector<BlockKind> kKinds = [] {
