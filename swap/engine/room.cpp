@@ -1,7 +1,6 @@
 #include "swap/engine/room.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -184,9 +183,7 @@ bool Room::evict_withdrawn(Value& value) {
 
 bool Room::choose_and_evict() {
   for (;;) {
-    const auto begin = std::chrono::steady_clock::now();
-    const std::optional<Evictable> victim = pool_.choose(situation());
-    state_.stats.decision_time += std::chrono::steady_clock::now() - begin;
+    const std::optional<Evictable> victim = timed([&] { return pool_.choose(situation()); });
     if (!victim) return false;
     ++state_.stats.decisions;
     if (evict(*history_.at(victim->storage))) return true;
@@ -234,7 +231,7 @@ bool Room::make_contiguous(Bytes size, const Residents& residents) {
     const double score = policy_->score(evictable(value), at);
     return std::max(score, 0.0) * static_cast<double>(value.size.count) + 1e-9 * static_cast<double>(value.size.count);
   };
-  const auto addresses = mechanism_.cheapest_room(size, cost);
+  const auto addresses = timed([&] { return mechanism_.cheapest_room(size, cost); });
   if (!addresses) return false;
   for (const void* address : *addresses) {
     Value& value = *residents.at(address);
@@ -245,6 +242,21 @@ bool Room::make_contiguous(Bytes size, const Residents& residents) {
       if (!evict(value)) return false;
     }
   }
+  return true;
+}
+
+// Free bytes lie in several places: makes one of them.
+bool Room::gather(Bytes missing) {
+  const Residents there = timed([this] { return residents(); });
+  return compact(missing, there) || (!only_leaving_ && make_contiguous(missing, there));
+}
+
+// That looks at every resident: always where they are few, else so seldom that a shortage looks at a fixed number.
+bool Room::is_time_to_gather() {
+  constexpr std::int64_t kFew = 4096, kLooksAShortage = 32;
+  looks_ += kLooksAShortage;
+  if (history_.size() > kFew && looks_ < history_.size()) return false;
+  looks_ = 0;
   return true;
 }
 
@@ -259,13 +271,11 @@ bool Room::make_room(Bytes missing) {
   begin_shortage();
   if (give_back_leaving(missing)) return true;
   if (!only_leaving_ && free_unneeded()) return true;
-  if (mechanism_.free_bytes() >= missing) {
-    const Residents there = residents();
-    if (compact(missing, there)) return true;
-    if (!only_leaving_ && make_contiguous(missing, there)) return true;
-  }
+  const bool may_gather = mechanism_.free_bytes() >= missing;
+  const bool gathers_first = may_gather && (only_leaving_ || is_time_to_gather());
+  if (gathers_first && gather(missing)) return true;
   if (only_leaving_) return false;
-  return choose_and_evict();
+  return choose_and_evict() || (may_gather && !gathers_first && gather(missing));
 }
 
 }  // namespace ferry::swap

@@ -4,6 +4,7 @@
 // A value that is *leaving* has its host copy under way and keeps its device memory until something needs that.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
@@ -99,6 +100,16 @@ class Room {
   bool give_back_leaving(Bytes missing);
   bool free_unneeded();
   Residents residents() const;
+  bool gather(Bytes missing);
+  bool is_time_to_gather();
+  // Counts what `decide` takes as time of decisions.
+  template <class F>
+  auto timed(F&& decide) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto result = decide();
+    state_.stats.decision_time += std::chrono::steady_clock::now() - begin;
+    return result;
+  }
   bool compact(Bytes size, const Residents& residents);
   bool make_contiguous(Bytes size, const Residents& residents);
 
@@ -114,6 +125,7 @@ class Room {
   bool some_refused_ = false;  // in this iteration, for want of host memory
   bool is_short_ = false;      // memory was short at least once: candidates and their neighbourhood are kept
   bool was_short_ = false;     // since take_was_short
+  std::int64_t looks_ = 0;     // at residents that shortages since the last gathering may have had
   std::string refusal_;
 };
 

@@ -21,8 +21,8 @@ std::byte* map_pages(std::int64_t size, bool accessible) {
   std::byte* const aligned = align_up(begin, kHugePage);
   if (aligned != begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
   munmap(aligned + whole, static_cast<std::size_t>(kHugePage - (aligned - begin)));
-  // First touch of small pages is slow, and this memory is used in large pieces.
-  if (accessible) madvise(aligned, static_cast<std::size_t>(whole), MADV_HUGEPAGE);
+  // First touch of small pages is slow. Less than a huge page is not worth the clearing of one.
+  if (accessible && size >= kHugePage) madvise(aligned, static_cast<std::size_t>(whole), MADV_HUGEPAGE);
   return aligned;
 }
 

@@ -13,8 +13,8 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return 
 // The first address at or after `pointer` that is a multiple of `step`.
 std::byte* align_up(std::byte* pointer, std::int64_t step);
 
-// Addresses of which pages are taken when touched, as huge pages where the system has them; aligned to 2 MiB. Not
-// accessible: any access faults. Null, with errno set, when the system refuses.
+// Addresses of which pages are taken when touched, as huge pages where the system has them and `size` is one or more;
+// aligned to 2 MiB. Not accessible: any access faults. Null, with errno set, when the system refuses.
 std::byte* map_pages(std::int64_t size, bool accessible);
 // `size` as for map_pages.
 void unmap_pages(std::byte* pages, std::int64_t size);
