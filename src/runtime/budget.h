@@ -4,7 +4,6 @@
 // Ownership: the runtime owns its budgets to its end, since storages that outlive one may still speak of it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,7 +38,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   // What an allocation that failed should say of the budget.
   std::string shortage() const;
 
-  // For a launch that no recorder asked to follow.
+  // For a launch that no recorder asked to follow. Requires: a frame of the calling thread.
   std::uint64_t next_correlation() { return ++correlation_; }
   // The device time of the kernel just launched with it. The first time for an op on such shapes may wait for the
   // device.
@@ -76,8 +75,8 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   const Bytes size_;
   bool is_from_environment_ = false;
   std::unique_ptr<swap::SpillFile> file_;  // null: none
-  std::atomic<std::uint64_t> correlation_{std::uint64_t{1} << 62};
   // Guarded by the engine's mutex: launches happen inside frames.
+  std::uint64_t correlation_ = std::uint64_t{1} << 62;
   struct Work {
     std::uint64_t correlation = 0;
     Nanoseconds time{};

@@ -75,14 +75,13 @@ Call::Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers i
   if (recorder_ != nullptr) {
     correlation_ = recorder_->next_correlation();
     begin_ = core.clock().now();
-  } else if (budget_ != nullptr) {
-    correlation_ = budget_->next_correlation();
   }
 }
 
 void Call::run() {
   try {
     const ResidencyScope scope(core_);
+    if (budget_ != nullptr && recorder_ == nullptr) correlation_ = budget_->next_correlation();
     place();
     schema_.infer(infer_);
     if (budget_ != nullptr) announce();

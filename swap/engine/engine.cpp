@@ -24,8 +24,7 @@ Engine::Frame::~Frame() {
   while (engine_.held_.size() > first_held_) {
     const Held last = engine_.held_.back();
     engine_.held_.pop_back();
-    last.value->pins -= last.pinned == Pinned::yes;
-    engine_.room_.unlock(*last.value);
+    engine_.let_go(last);
   }
   if (--engine_.frames_ == 0) engine_.history_.bury();
   engine_.mutex_.unlock();
@@ -33,8 +32,13 @@ Engine::Frame::~Frame() {
 
 void Engine::hold(Value& value, Pinned pinned) {
   held_.push_back({&value, pinned});
-  value.pins += pinned == Pinned::yes;
+  if (pinned == Pinned::yes && value.pins++ == 0) pinned_ += value.size;
   room_.lock(value);
+}
+
+void Engine::let_go(const Held& held) {
+  if (held.pinned == Pinned::yes && --held.value->pins == 0) pinned_ = pinned_ - held.value->size;
+  room_.unlock(*held.value);
 }
 
 void Engine::before(const ops::OpSchema& schema, ops::TensorPointers inputs) {
@@ -107,10 +111,7 @@ void Engine::made(ferry::Storage& storage) {
 
 void Engine::ran(const CallNote& note) {
   state_.now += note.time;
-  Bytes used{};
-  for (const Held& each : held_)
-    if (each.pinned == Pinned::yes) used += each.value->size;
-  planning_.held(used);
+  planning_.held(pinned_);
   if (is_replaying()) {
     state_.stats.recompute_time += note.time;
     return;
@@ -118,7 +119,8 @@ void Engine::ran(const CallNote& note) {
   bool repeats = state_.options.methods != Methods::swap && note.schema.mutates == 0 && !note.schema.updates_state;
   for (std::size_t i = 0; repeats && i < note.inputs.size(); ++i)
     repeats = !note.inputs[i]->defined() || !ops::has(note.schema.host_inputs, note.schema.place(i));
-  planning_.ran(note, repeats ? history_.record(note) : nullptr);
+  static const std::shared_ptr<Producer> kNone;
+  planning_.ran(note, repeats ? history_.record(note) : kNone);
   room_.keep_threshold();
 }
 
@@ -128,14 +130,18 @@ bool Engine::make_room(Bytes missing) {
 }
 
 void Engine::released(Value& value, ferry::Storage& dying) noexcept {
-  const Frame frame(*this);
-  history_.bury_later(dying.take_watch());
+  const std::lock_guard lock(mutex_);
   room_.withdraw(value);
   room_.stop_leaving(value);
-  value.storage = nullptr;
+  history_.lose_storage(value);
   planning_.released(value);
-  if (value.consumers.empty() || state_.finished) return;
+  if (value.is_needed() && !state_.finished) keep_for_others(value, dying);
+  if (frames_ == 0) history_.bury();
+}
+
+void Engine::keep_for_others(Value& value, ferry::Storage& dying) noexcept {
   if (value.producer != nullptr) {
+    transfers_.discard_file(value);  // there is no storage any more that it could be read into
     history_.measure_chain(value);
     if (value.chain < History::kLongestChain || !history_.absent_that_need(value).empty()) {
       history_.mark_evicted(value);
@@ -154,6 +160,7 @@ void Engine::forget(Value& value) noexcept {
   room_.withdraw(value);
   room_.stop_leaving(value);
   transfers_.discard_file(value);
+  if (value.pins > 0) pinned_ = pinned_ - value.size;
   if (value.locks > 0) std::erase_if(held_, [&](const Held& each) { return each.value == &value; });
   planning_.forget(value);
   history_.forget(value);
@@ -216,11 +223,10 @@ bool Engine::finish() noexcept {
   state_.finished = true;
   planning_.give_up();
   bool complete = true;
-  std::vector<std::shared_ptr<Value>> living;
+  std::vector<Value*> living;
   for (Value* value : history_.values())
-    if (value != nullptr && value->storage != nullptr)
-      living.push_back(std::static_pointer_cast<Value>(value->storage->shared_watch()));
-  for (const std::shared_ptr<Value>& value : living) {
+    if (value != nullptr && value->storage != nullptr) living.push_back(value);
+  for (Value* value : living) {
     try {
       if (!has_bytes(*value)) restorer_.restore(*value);
       if (value->file != SpillFile::kNowhere) transfers_.unspill(*value);
@@ -229,9 +235,12 @@ bool Engine::finish() noexcept {
     }
   }
   room_.forget_leaving();
-  for (const std::shared_ptr<Value>& value : living)
-    if (complete) history_.bury_later(value->storage->take_watch());
-  return complete;
+  if (!complete) return false;
+  for (Value* value : living) {
+    value->storage->set_watch(nullptr);
+    history_.lose_storage(*value);
+  }
+  return true;
 }
 
 }  // namespace ferry::swap

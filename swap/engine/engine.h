@@ -103,7 +103,10 @@ class Engine {
     Pinned pinned;
   };
   void hold(Value& value, Pinned pinned = Pinned::yes);
+  void let_go(const Held& held);
   void bring(Value& value);
+  // Its storage died, and others may have to be computed from it.
+  void keep_for_others(Value& value, ferry::Storage& dying) noexcept;
   void begin_iteration();
 
   EngineState state_;
@@ -115,6 +118,7 @@ class Engine {
   Restorer restorer_;
   Planning planning_;
   std::vector<Held> held_;  // locked by frames, innermost last
+  Bytes pinned_{};          // of the values that frames have pinned, each once
   int frames_ = 0;
 };
 

@@ -11,7 +11,6 @@ namespace ferry::swap {
 
 Value::~Value() {
   engine.forget(*this);
-  if (producer != nullptr) graveyard.dead.push_back(std::move(producer));
   Graveyard::put(graveyard.consumers, consumers);
 }
 
@@ -28,24 +27,32 @@ Producer::~Producer() {
     const Value::Consumer& moved = value.consumers[operand.consumer];
     moved.producer->operands[moved.operand].consumer = operand.consumer;
     value.consumers.pop_back();
-    graveyard.dead.push_back(std::move(operand.value));
+    if (!value.is_needed()) graveyard.dead.push_back(&value);
   }
   Graveyard::put(graveyard.operands, operands);
 }
 
-void Producer::read(std::size_t operand, std::shared_ptr<Value> value) {
-  operands[operand].consumer = value->consumers.size();
-  value->consumers.push_back({this, operand});
-  operands[operand].value = std::move(value);
+void Producer::read(std::size_t operand, Value& value) {
+  operands[operand].consumer = value.consumers.size();
+  value.consumers.push_back({this, operand});
+  operands[operand].value = &value;
 }
 
 History::~History() { bury(); }
 
 void History::bury() noexcept {
   while (!graveyard_.dead.empty()) {
-    const std::shared_ptr<void> next = std::move(graveyard_.dead.back());
+    Value* const next = graveyard_.dead.back();
     graveyard_.dead.pop_back();
+    next->~Value();
+    CellCache<sizeof(Value)>::give_back(next);
   }
+}
+
+Value& History::make_value(Bytes size) {
+  void* const cell = CellCache<sizeof(Value)>::take();
+  ++count_;
+  return *new (cell) Value(engine_, graveyard_, size);
 }
 
 StorageIndex History::take_index(Value& value) {
@@ -96,13 +103,12 @@ void History::give_up_index(Value& value) noexcept {
 
 Value& History::track(ferry::Storage& storage) {
   if (Value* known = value_of(storage)) return *known;
-  auto value = make_cell<Value>(engine_, graveyard_, storage.size());
-  value->index = take_index(*value);
-  value->storage = &storage;
-  ++count_;
-  Value& result = *value;
-  storage.set_watch(std::move(value));
-  return result;
+  Value& value = make_value(storage.size());
+  value.index = take_index(value);
+  value.storage = &storage;
+  // The storage tells of its end and owns nothing.
+  storage.set_watch(std::shared_ptr<StorageWatch>(std::shared_ptr<void>(), &value));
+  return value;
 }
 
 void History::forget(Value& value) noexcept {
@@ -118,7 +124,7 @@ void History::leave_producer(Value& value) noexcept {
     if (result == &value) result = nullptr;
 }
 
-std::shared_ptr<Producer> History::record(const CallNote& note) {
+const std::shared_ptr<Producer>& History::record(const CallNote& note) {
   auto producer = make_cell<Producer>(graveyard_);
   producer->schema = &note.schema;
   producer->attributes = note.attributes;
@@ -135,16 +141,21 @@ std::shared_ptr<Producer> History::record(const CallNote& note) {
     producer->operands.emplace_back(true, nullptr, 0, tensor.shape, tensor.strides, tensor.offset, tensor.dtype,
                                     tensor.device);
     if (tensor.storage->watch() == nullptr || ops::has(note.schema.metadata_inputs, note.schema.place(i))) continue;
-    producer->read(i, std::static_pointer_cast<Value>(tensor.storage->shared_watch()));
+    producer->read(i, *value_of(*tensor.storage));
   }
+  Value* last = nullptr;
   for (const ferry::Tensor& output : note.outputs) {
     Value* const value = output.defined() ? value_of(*output.impl()->storage) : nullptr;
     producer->results[producer->result_count++] = value;
     if (value == nullptr) continue;
-    value->producer = producer;
+    if (last != nullptr) last->producer = producer;
+    last = value;
   }
+  static const std::shared_ptr<Producer> kNone;
+  if (last == nullptr) return kNone;
   if (keeps_neighborhood_) add_to_neighborhood(*producer);
-  return producer;
+  last->producer = std::move(producer);  // most calls have one result: nothing is counted
+  return last->producer;
 }
 
 std::vector<Value*> History::absent_that_need(const Value& value) const {
@@ -195,32 +206,25 @@ void History::rewrite(Value& value) {
   if (value.producer == nullptr) return cut(value);
   if (value.consumers.empty()) {
     leave_producer(value);
-    graveyard_.dead.push_back(std::move(value.producer));
-    value.producer = nullptr;
+    value.producer.reset();
     give_up_index(value);
     value.index = take_index(value);
     return;
   }
   // The old contents are a value of their own from now on, absent.
-  auto old = make_cell<Value>(engine_, graveyard_, value.size);
-  old->index = value.index;
-  values_[static_cast<std::size_t>(old->index)] = old.get();
-  ++count_;
+  Value& old = make_value(value.size);
+  old.index = value.index;
+  values_[static_cast<std::size_t>(old.index)] = &old;
   value.index = take_index(value);
-  old->producer = std::move(value.producer);
+  old.producer = std::move(value.producer);
   value.producer = nullptr;
-  for (Value*& result : old->producer->results)
-    if (result == &value) result = old.get();
-  old->consumers = std::move(value.consumers);
-  value.consumers.clear();
-  for (const Value::Consumer& consumer : old->consumers) {
-    std::shared_ptr<Value>& read = consumer.producer->operands[consumer.operand].value;
-    graveyard_.dead.push_back(std::move(read));
-    read = old;
-  }
-  old->last_access = value.last_access;
-  measure_chain(*old);
-  mark_evicted(*old);
+  for (Value*& result : old.producer->results)
+    if (result == &value) result = &old;
+  old.consumers.swap(value.consumers);
+  for (const Value::Consumer& consumer : old.consumers) consumer.producer->operands[consumer.operand].value = &old;
+  old.last_access = value.last_access;
+  measure_chain(old);
+  mark_evicted(old);
 }
 
 void History::measure_chain(Value& value) const {

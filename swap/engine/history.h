@@ -45,10 +45,15 @@ class History {
   void keep_neighborhood();
   // Destroys what died. Called when no reference to a value is in use.
   void bury() noexcept;
-  void bury_later(std::shared_ptr<void> dead) { graveyard_.dead.push_back(std::move(dead)); }
+  // Its storage is gone: the value dies, unless it is read by what may run again.
+  void lose_storage(Value& value) {
+    value.storage = nullptr;
+    if (!value.is_needed()) graveyard_.dead.push_back(&value);
+  }
 
-  // The outputs' values know from now on what they were computed from. Null: `note` cannot be repeated.
-  std::shared_ptr<Producer> record(const CallNote& note);
+  // The outputs' values know from now on what they were computed from. Null: none of them is known. Valid until one of
+  // them changes.
+  const std::shared_ptr<Producer>& record(const CallNote& note);
   // Absent values with a storage that only a computation from `value` gives back.
   std::vector<Value*> absent_that_need(const Value& value) const;
   // `value` will not be there any more: what was computed from it can not be computed again.
@@ -70,6 +75,7 @@ class History {
   void forget(Value& value) noexcept;
 
  private:
+  Value& make_value(Bytes size);
   StorageIndex take_index(Value& value);
   void add_to_neighborhood(const Producer& producer);
   void give_up_index(Value& value) noexcept;

@@ -66,7 +66,7 @@ void Restorer::restore(Value& wanted) {
 // Goes on to the first input that has to be computed, and returns the call that makes it; null: all are there.
 std::shared_ptr<Producer> Restorer::bring_inputs(Producer& producer, std::size_t& next) {
   while (next < producer.operands.size()) {
-    Value* const value = producer.operands[next++].value.get();
+    Value* const value = producer.operands[next++].value;
     if (value == nullptr) continue;
     room_.stop_leaving(*value);
     if (transfers_.is_resident(*value)) continue;

@@ -4,9 +4,9 @@
 // budget's device, and absent when there is no valid replica at all: then its Producer makes it again. A Value outlives
 // its storage while others may have to be computed from it.
 //
-// Ownership: a storage owns its Value, a Value owns its Producer, a Producer owns the Values of its operands. Long
-// chains are released without recursion: what dies is put into a Graveyard. Not thread-safe: the engine's mutex guards
-// all.
+// Ownership: a Value lives while its storage does or a Producer reads it, a Producer while one of its results does. No
+// counts are kept for that: storage and consumers say it. Long chains are released without recursion: values that
+// nothing needs any more are put into a Graveyard. Not thread-safe: the engine's mutex guards all.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct Value final : StorageWatch {
   Bytes size{};
   ferry::Storage* storage = nullptr;    // whose contents these are; null once it died or was written
   std::shared_ptr<ferry::Storage> own;  // holds the bytes then, if anything does
-  std::shared_ptr<Producer> producer;   // null: cannot be computed again
+  std::shared_ptr<Producer> producer;   // null: cannot be computed again; shared by the results of a call
   struct Consumer {
     Producer* producer;
     std::size_t operand;
@@ -59,12 +59,13 @@ struct Value final : StorageWatch {
   void released(ferry::Storage& dying) noexcept override;
 
   ferry::Storage* bytes() const { return storage != nullptr ? storage : own.get(); }
+  bool is_needed() const { return storage != nullptr || !consumers.empty(); }
 };
 
 struct Operand {
   bool given = false;
-  std::shared_ptr<Value> value;  // null: only shape and type are read
-  std::size_t consumer = 0;      // its place in value->consumers
+  Value* value = nullptr;    // null: only shape and type are read
+  std::size_t consumer = 0;  // its place in value->consumers
   Shape shape;
   Strides strides;
   std::int64_t offset = 0;
@@ -72,11 +73,11 @@ struct Operand {
   Device device;
 };
 
-// What is to be destroyed next, and the memory of lists of the dead for those who come after them.
+// Values to be destroyed next, each once, and the memory of lists of the dead for those who come after them.
 struct Graveyard {
   static constexpr std::size_t kSpare = 256;
 
-  std::vector<std::shared_ptr<void>> dead;
+  std::vector<Value*> dead;
   std::vector<std::vector<Operand>> operands;
   std::vector<std::vector<Value::Consumer>> consumers;
 
@@ -114,7 +115,7 @@ struct Producer {
   ~Producer();
 
   // The operand reads `value` from now on.
-  void read(std::size_t operand, std::shared_ptr<Value> value);
+  void read(std::size_t operand, Value& value);
 };
 
 }  // namespace ferry::swap

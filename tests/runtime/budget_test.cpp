@@ -92,6 +92,14 @@ TEST(Budget, PlansIterationsThatRepeat) {
   EXPECT_NE(budget.explain().find("budget"), std::string::npos);
 }
 
+// What the message of a budget that is too small for one call names.
+TEST(Budget, ACallThatReadsATensorTwiceNeedsItOnce) {
+  CheckedRuntime runtime{sim_backend()};
+  MemoryBudget budget(kMiB * 64);
+  const Tensor x = zeros({1024, 1024}), y = x + x;
+  EXPECT_EQ(runtime->core()->budget()->engine().smallest(), kMiB * 8);
+}
+
 TEST(Budget, ASavedPlanIsUsedAgain) {
   const Reference reference = unlimited(6);
   const Bytes size{reference.peak.count * 6 / 10};

@@ -171,6 +171,12 @@ TEST(BudgetPrograms, GiveTheBytesOfUnlimitedMemory) {
   EXPECT_GT(tally.swapped.count, tally.programs * 1000);
 }
 
+// Whose values in the file lost their storage while others had to be computed from them.
+TEST(BudgetPrograms, ThatLoseWhatIsInTheFile) {
+  Tally tally;
+  for (const std::uint64_t seed : {670u, 671u}) check_program(seed, false, tally);
+}
+
 // Programs that repeat are planned, and their plans followed, with the same bytes.
 TEST(BudgetPrograms, ThatRepeatAreRunByTheirPlans) {
   for (const std::uint64_t seed : {11u, 12u, 13u}) {
