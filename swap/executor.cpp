@@ -46,11 +46,37 @@ void Executor::unlock(StorageIndex s) {
 
 void Executor::reap() {
   while (!leaving_queue_.empty() && leaving_queue_.front().end <= now_) {
-    const StorageIndex s = leaving_queue_.front().storage;
+    const auto [end, s, residency] = leaving_queue_.front();
     leaving_queue_.pop_front();
+    end_residency(residency);
     state(s).leaving = false;
     used_ -= storage(s).size;
     leaving_ -= storage(s).size;
+  }
+}
+
+void Executor::begin_residency(StorageIndex s) {
+  if (options_.residencies != nullptr) state(s).residency = options_.residencies->begin(s);
+}
+
+void Executor::end_residency(std::int32_t residency) {
+  if (options_.residencies != nullptr) options_.residencies->end(residency);
+}
+
+// All at the same time; those of what is there already end with the op.
+void Executor::begin_residencies_of(OpIndex o) {
+  if (options_.residencies == nullptr) return;
+  made_.clear();
+  for (const TensorIndex t : op(o).outputs)
+    made_.push_back(storage(tensor(t).storage).root == t ? options_.residencies->begin(tensor(t).storage) : kNone);
+  for (std::size_t i = 0; i < made_.size(); ++i) {
+    if (made_[i] == kNone) continue;
+    State& it = state(tensor(op(o).outputs[i]).storage);
+    if (it.resident) {
+      end_residency(made_[i]);
+    } else {
+      it.residency = made_[i];
+    }
   }
 }
 
@@ -82,6 +108,7 @@ void Executor::drop(StorageIndex s) {
   State& it = state(s);
   if (it.resident) {
     used_ -= storage(s).size;
+    end_residency(it.residency);
     strategy_.not_evictable(s);
   }  // a block that is leaving is free only when its copy has passed, of use or not
   it.resident = false;
@@ -107,12 +134,13 @@ void Executor::leave(StorageIndex s) {
   strategy_.not_evictable(s);
   if (it.host_ready <= now_) {
     used_ -= storage(s).size;
+    end_residency(it.residency);
     return;
   }
   it.leaving = true;
   leaving_ += storage(s).size;
   const auto later = std::ranges::upper_bound(leaving_queue_, it.host_ready, {}, &Leaving::end);
-  leaving_queue_.insert(later, {it.host_ready, s});
+  leaving_queue_.insert(later, {it.host_ready, s, it.residency});
 }
 
 bool Executor::bring_in(StorageIndex s) {
@@ -124,6 +152,7 @@ bool Executor::bring_in(StorageIndex s) {
     std::erase_if(leaving_queue_, [s](const Leaving& entry) { return entry.storage == s; });
   } else {
     if (!allocate(storage(s).size)) return false;
+    begin_residency(s);
     it.arrival = in_.enqueue(std::max(now_, it.host_ready), options_.link.in_time(storage(s).size));
     cost_.bytes_in += storage(s).size;
   }
@@ -148,6 +177,7 @@ bool Executor::create(TensorIndex t) {
   defined_[static_cast<std::size_t>(t)] = true;
   state(s).last_access = now_;
   note(Step::Kind::create, t);
+  begin_residency(s);
   make_resident(s, false);
   return true;
 }
@@ -223,6 +253,7 @@ bool Executor::finish(const Frame& frame) {
   if (now_ > options_.time_limit) return fail("thrashing: the time limit is passed");
   note(Step::Kind::run, frame.op);
   strategy_.ran(frame.op, frame.again);
+  begin_residencies_of(frame.op);
   const auto restore = [&](TensorIndex t) {
     const StorageIndex s = tensor(t).storage;
     if (storage(s).root == t && resident(s)) used_ -= storage(s).size;  // the op made it a second time

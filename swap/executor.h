@@ -10,6 +10,7 @@
 #include "swap/iteration.h"
 #include "swap/link.h"
 #include "swap/program.h"
+#include "swap/residency.h"
 
 namespace ferry::swap {
 
@@ -51,6 +52,7 @@ class Executor {
     Link link{};
     Nanoseconds time_limit = Nanoseconds::max();  // a run that takes longer is not feasible
     Program* record = nullptr;                    // what was done is appended to it
+    ResidencyLog* residencies = nullptr;          // notes when memory is taken and given back
   };
 
   Executor(const Iteration& iteration, const StorageTensors& tensors, const Options& options, Strategy& strategy);
@@ -91,6 +93,7 @@ class Executor {
   struct State {
     bool resident = false, released = false, leaving = false;
     std::int32_t locks = 0;
+    std::int32_t residency = kNone;  // in options.residencies
     Nanoseconds last_access = Nanoseconds::min();
     Nanoseconds host_ready = kNever;  // end of the copy to the host
     Nanoseconds arrival{};            // end of the last copy to the device
@@ -105,6 +108,7 @@ class Executor {
   struct Leaving {
     Nanoseconds end;
     StorageIndex storage;
+    std::int32_t residency;
   };
 
   State& state(StorageIndex s) { return states_[static_cast<std::size_t>(s)]; }
@@ -123,6 +127,9 @@ class Executor {
   bool wait_for_leaving(Bytes bytes);
   bool allocate(Bytes bytes);
   void make_resident(StorageIndex s, bool again);
+  void begin_residency(StorageIndex s);
+  void end_residency(std::int32_t residency);
+  void begin_residencies_of(OpIndex o);
   bool create(TensorIndex t);
   void release(StorageIndex s);
   bool keep(TensorIndex t);
@@ -143,6 +150,7 @@ class Executor {
   std::vector<bool> defined_;
   std::vector<Frame> stack_;
   std::vector<char> locked_inputs_;
+  std::vector<std::int32_t> made_;  // residencies of an op's outputs
   std::deque<Leaving> leaving_queue_;
   CopyQueue out_, in_;
   Nanoseconds now_{};

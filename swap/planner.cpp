@@ -18,6 +18,8 @@ namespace {
 constexpr double kEffort = 3e6;
 // Pairs of ops and storages that schedules of gaps may look at.
 constexpr double kGapEffort = 3e7;
+// A trial with so many pairs or fewer takes so little time that there may be more of them.
+constexpr double kFewPairs = 7e4;
 // A trial may take so many times the iteration's time at the most.
 constexpr double kTimeLimit = 20;
 
@@ -71,7 +73,8 @@ class Search {
     const double size = static_cast<double>(iteration_.ops.size()) * static_cast<double>(iteration_.storages.size());
     const double effort = options_.effort * (options_.methods == Methods::swap ? kGapEffort : kGapEffort / 10);
     // A trial's time grows faster than this.
-    const int trials = static_cast<int>(std::min(effort / (size + 1), 4000.0));
+    const double usual = effort / (size + 1) * std::max(kFewPairs / (size + 1), 1.0);
+    const int trials = static_cast<int>(std::min(usual, 8000.0));
     if (trials < 4) return;
     GapSchedule found = schedule_gaps(
         iteration_, uses_, {.budget = budget_, .link = options_.link, .trials = trials, .seed = options_.seed});

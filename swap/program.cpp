@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "swap/executor.h"
+#include "swap/residency.h"
 
 namespace ferry::swap {
 namespace {
@@ -17,12 +20,19 @@ class NoStrategy final : public Strategy {
 // Drives an Executor by given steps instead of by the iteration's events.
 class ProgramRunner {
  public:
-  ProgramRunner(const Iteration& iteration, const StorageTensors& tensors, Bytes budget, const Link& link)
-      : iteration_(iteration), executor_(iteration, tensors, {.budget = budget, .link = link}, nothing_) {}
+  ProgramRunner(const Iteration& iteration, const StorageTensors& tensors, Bytes budget, const Link& link,
+                ResidencyLog* log = nullptr)
+      : iteration_(iteration),
+        executor_(iteration, tensors, {.budget = budget, .link = link, .residencies = log}, nothing_),
+        log_(log) {
+    if (log != nullptr) collect_pinned_releases();
+  }
 
   Cost run(const Program& program) {
-    for (const Step& step : program)
+    for (const Step& step : program) {
+      if (log_ != nullptr) begin_step(step);
       if (!take(step)) return executor_.cost_;
+    }
     if (static_cast<std::size_t>(next_op_) != iteration_.ops.size())
       return executor_.fail("not all ops ran"), executor_.cost_;
     for (const TensorIndex t : iteration_.kept) {
@@ -33,6 +43,29 @@ class ProgramRunner {
   }
 
  private:
+  // Ops that ran before, and the storage.
+  using Release = std::pair<OpIndex, StorageIndex>;
+
+  void collect_pinned_releases() {
+    OpIndex ops = 0;
+    for (const Event& event : iteration_.events) {
+      if (event.kind == Event::Kind::run) ++ops;
+      if (event.kind == Event::Kind::release && iteration_.storages[static_cast<std::size_t>(event.index)].pinned)
+        pinned_releases_.emplace_back(ops, event.index);
+    }
+  }
+
+  void begin_step(const Step& step) {
+    const bool goes_on = step.kind == Step::Kind::create || (step.kind == Step::Kind::run && step.index >= next_op_);
+    for (; goes_on && next_release_ < pinned_releases_.size(); ++next_release_) {
+      const auto [ops, storage] = pinned_releases_[next_release_];
+      const std::int32_t residency = executor_.state(storage).residency;
+      if (ops > next_op_ || residency == kNone) break;
+      executor_.end_residency(residency);
+    }
+    log_->step();
+  }
+
   bool take(const Step& step) {
     const auto is_index = [&](const auto& table) { return step.index >= 0 && step.index < std::ssize(table); };
     switch (step.kind) {
@@ -89,12 +122,23 @@ class ProgramRunner {
   const Iteration& iteration_;
   NoStrategy nothing_;
   Executor executor_;
+  ResidencyLog* log_;  // null: not kept
   OpIndex next_op_ = 0;
+  std::vector<Release> pinned_releases_;
+  std::size_t next_release_ = 0;
 };
 
 Cost evaluate(const Iteration& iteration, const Program& program, Bytes budget, const Link& link) {
   const StorageTensors tensors(iteration);
   return ProgramRunner(iteration, tensors, budget, link).run(program);
+}
+
+std::optional<Residencies> residencies(const Iteration& iteration, const Program& program, Bytes budget,
+                                       const Link& link) {
+  const StorageTensors tensors(iteration);
+  ResidencyLog log;
+  if (!ProgramRunner(iteration, tensors, budget, link, &log).run(program).feasible) return std::nullopt;
+  return log.take();
 }
 
 }  // namespace ferry::swap

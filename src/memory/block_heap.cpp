@@ -143,6 +143,43 @@ void BlockHeap::take(Block& block, Bytes size, StreamId stream) {
   insert(*rest);
 }
 
+Block& BlockHeap::block_at(const Segment& segment, const std::byte* address) noexcept {
+  Block* block = segment.first;
+  while (address >= block->data + block->size.count) block = block->right;
+  return *block;
+}
+
+Block& BlockHeap::take_at(Block& block, std::byte* begin, Bytes size, StreamId stream) {
+  if (begin == block.data) {
+    take(block, size, stream);
+    return block;
+  }
+  const Bytes before{begin - block.data};
+  Block* const behind = blocks_.get();
+  *behind = {.data = begin,
+             .size = block.size - before,
+             .stream = block.stream,
+             .segment = block.segment,
+             .left = &block,
+             .right = block.right};
+  bins_of(block).remove(block);
+  block.size = before;
+  if (behind->right != nullptr) behind->right->left = behind;
+  block.right = behind;
+  insert(block);
+  insert(*behind);
+  try {
+    take(*behind, size, stream);
+  } catch (...) {
+    bins_of(*behind).remove(*behind);
+    bins_of(block).remove(block);
+    absorb_right(block);
+    insert(block);
+    throw;
+  }
+  return *behind;
+}
+
 void BlockHeap::put(Block& block) noexcept {
   block.state = BlockState::free;
   --block.segment->in_use;

@@ -43,9 +43,15 @@ class BlockHeap {
   Block* find_on_others(Bytes size, PoolKind pool, StreamId stream) const noexcept;
   // The free block of at least `size` that lies highest in a segment; null when there is none. Linear.
   Block* find_highest(const Segment& segment, Bytes size) const noexcept;
+  // The block of the segment that `address` lies in. Linear. Requires: it lies in the segment.
+  static Block& block_at(const Segment& segment, const std::byte* address) noexcept;
   // Takes a free block for `stream`. What lies behind `size` becomes a free block when the pool splits that much.
   // Throws: std::bad_alloc, and then nothing has changed.
   void take(Block& block, Bytes size, StreamId stream);
+  // The same from `begin` on, within a free block of the large pool: what lies before it becomes a free block, too.
+  // Returns the block taken. Requires: `begin` lies a multiple of kBlockUnit behind the block's, and `size` fits.
+  // Throws: std::bad_alloc, and then nothing has changed.
+  Block& take_at(Block& block, std::byte* begin, Bytes size, StreamId stream);
   // A block that is not free becomes free and merges with its free neighbours.
   void put(Block& block) noexcept;
   // A block in use and its free left neighbour change places. The free one merges with what is free on its right.

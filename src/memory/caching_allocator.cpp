@@ -46,11 +46,16 @@ CachingAllocator::Request CachingAllocator::request_for(Bytes size, StreamId str
   return {size, rounded, rounded <= kLargestSmall ? PoolKind::small : PoolKind::large, stream};
 }
 
-Allocation CachingAllocator::allocate(Bytes size, StreamId stream) {
+Allocation CachingAllocator::allocate(Bytes size, StreamId stream) { return allocate_at(nullptr, size, stream); }
+
+Allocation CachingAllocator::allocate_at(void* address, Bytes size, StreamId stream) {
   FERRY_CHECK(size >= Bytes{}, InvalidArgument, "cannot allocate {} bytes", size.count);
   if (size == Bytes{}) return {};
   const Request request = request_for(size, stream);
   std::unique_lock lock(mutex_);
+  if (address != nullptr) {
+    if (Block* block = take_at(static_cast<std::byte*>(address), request)) return hand_out(*block, request);
+  }
   for (;;) {
     if (Block* block = obtain(request)) return hand_out(*block, request);
     auto on_failure = on_failure_;

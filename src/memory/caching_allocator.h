@@ -28,6 +28,7 @@
 // - The host never waits for such events: when a request does not fit, the compute stream waits for them on the device,
 //   those first that were given back first, and for no more than it takes. Then `on_failure` is asked.
 // - Free memory in several places becomes one when `compact` moves the blocks between them.
+// - Who knows what will be allocated may say where (allocate_at), having planned addresses for it in the arena.
 //
 // Thread-safety: all methods may be called from any thread. `on_failure` is called without a lock and may deallocate.
 // Ownership: the driver outlives the allocator; blocks die with the allocator.
@@ -70,6 +71,12 @@ class CachingAllocator final : public Allocator {
 
   // Throws: OutOfMemory; InvalidArgument for a negative size; what on_failure throws.
   Allocation allocate(Bytes size, StreamId stream) override;
+  // As allocate, at `address` if a budget lasts, the request is one of the large pool, the range lies in the arena and
+  // is free, or becomes free once the compute stream has waited for other streams; anywhere else if not. Null:
+  // anywhere. Requires: `address` lies a multiple of 512 bytes behind the arena's begin. Throws: as allocate.
+  Allocation allocate_at(void* address, Bytes size, StreamId stream);
+  // As allocate_at, but null if it cannot be there.
+  Allocation try_allocate_at(void* address, Bytes size, StreamId stream);
   void deallocate(const Allocation& allocation) noexcept override;
   void record_use(const Allocation& allocation, StreamId stream) override;
   // The block's own stream waits for an event after what `stream` has done with it so far: that use does not hold the
@@ -120,6 +127,25 @@ class CachingAllocator final : public Allocator {
   // are its contents lost.
   std::optional<Bytes> compact(Bytes size, const BlockOwners& owners);
 
+  // Blocks of the arena that live, in order of addresses.
+  struct Taken {
+    void* address = nullptr;
+    Bytes size;  // of the block
+    bool is_small_pool = false;
+  };
+  struct Arena {
+    void* data = nullptr;  // null: there is none
+    Bytes size;
+    std::vector<Taken> taken;
+  };
+  Arena arena() const;
+  // What a request of that size takes, and whether the large pool serves it.
+  struct Extent {
+    Bytes size;
+    bool is_large = false;
+  };
+  static Extent extent_of(Bytes size);
+
   struct Held {
     Bytes allocated, reserved;
   };
@@ -147,6 +173,9 @@ class CachingAllocator final : public Allocator {
   memory::Block* obtain_in_budget(const Request& request);
   memory::Block* fit_in_budget(const Request& request);
   memory::Block* reuse_in_budget(const Request& request);
+  memory::Block* take_at(std::byte* address, const Request& request);
+  bool free_range(std::byte* address, Bytes size);
+  memory::Block* use_in_budget(memory::Block& block, StreamId stream);
   bool cut_small_segment(Bytes size);
   bool release_small_segments() noexcept;
   void slide(memory::Block& block, const BlockOwners& owners);

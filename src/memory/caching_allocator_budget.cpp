@@ -13,6 +13,7 @@ namespace ferry {
 namespace {
 
 using memory::Block;
+using memory::BlockHeap;
 using memory::BlockState;
 using memory::Packing;
 using memory::PoolKind;
@@ -120,14 +121,75 @@ Block* CachingAllocator::reuse_in_budget(const Request& request) {
   if (block == nullptr) return nullptr;
   if (request.stream != kCompute) order_after(request.stream, kCompute);
   heap_.take(*block, request.size, kCompute);
-  if (request.stream == kCompute) return block;
+  return use_in_budget(*block, request.stream);
+}
+
+Block* CachingAllocator::use_in_budget(Block& block, StreamId stream) {
+  if (stream == kCompute) return &block;
   try {
-    uses_.record_use(*block, request.stream);
+    uses_.record_use(block, stream);
   } catch (...) {
-    heap_.put(*block);
+    heap_.put(block);
     throw;
   }
-  return block;
+  return &block;
+}
+
+Allocation CachingAllocator::try_allocate_at(void* address, Bytes size, StreamId stream) {
+  FERRY_CHECK(size >= Bytes{}, InvalidArgument, "cannot allocate {} bytes", size.count);
+  const Request request = request_for(size, stream);
+  const std::lock_guard lock(mutex_);
+  Block* const block = take_at(static_cast<std::byte*>(address), request);
+  return block == nullptr ? Allocation{} : hand_out(*block, request);
+}
+
+Block* CachingAllocator::take_at(std::byte* address, const Request& request) {
+  if (!budget_ || arena_ == nullptr || request.pool != PoolKind::large || request.size > arena_->size) return nullptr;
+  if (address < arena_->data || address > arena_->data + (arena_->size - request.size).count) return nullptr;
+  if (!uses_.idle()) collect(uses_.poll());
+  if (!free_range(address, request.size)) return nullptr;
+  if (request.stream != kCompute) order_after(request.stream, kCompute);
+  Block& block = heap_.take_at(BlockHeap::block_at(*arena_, address), address, request.size, kCompute);
+  return use_in_budget(block, request.stream);
+}
+
+// Whether the range is free once what waits for other streams has passed, which the compute stream waits for, and
+// segments of the small pool that nobody uses are gone.
+bool CachingAllocator::free_range(std::byte* address, Bytes size) {
+  for (;;) {
+    bool waits = false, holds_unused = false;
+    const std::byte* const end = address + size.count;
+    for (const Block* block = &BlockHeap::block_at(*arena_, address); block != nullptr && block->data < end;
+         block = block->right) {
+      const bool is_unused = block->holds != nullptr && block->holds->in_use == 0;
+      if (block->state == BlockState::allocated && !is_unused) return false;
+      waits = waits || block->state == BlockState::waiting;
+      holds_unused = holds_unused || is_unused;
+    }
+    if (holds_unused) {
+      release_small_segments();
+    } else if (waits) {
+      collect(uses_.wait_on_device());
+    } else {
+      return true;
+    }
+  }
+}
+
+CachingAllocator::Extent CachingAllocator::extent_of(Bytes size) {
+  const Request request = request_for(size, kCompute);
+  return {request.size, request.pool == PoolKind::large};
+}
+
+CachingAllocator::Arena CachingAllocator::arena() const {
+  const std::lock_guard lock(mutex_);
+  if (arena_ == nullptr) return {};
+  Arena result{.data = arena_->data, .size = arena_->size, .taken = {}};
+  for (const Block* block = arena_->first; block != nullptr; block = block->right) {
+    if (block->state != BlockState::allocated) continue;
+    result.taken.push_back({.address = block->data, .size = block->size, .is_small_pool = block->holds != nullptr});
+  }
+  return result;
 }
 
 // A segment of the small pool from the highest free address: of the arena if it has room.

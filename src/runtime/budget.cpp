@@ -246,6 +246,25 @@ std::optional<Bytes> Budget::compact(Bytes size, const std::function<Storage*(vo
              .moved = [&](void* from, void* to) { owner(from)->find(context_.device)->allocation.data = to; }});
 }
 
+bool Budget::move(Storage& storage, void* address) {
+  Replica& replica = *storage.find(context_.device);
+  const Allocation memory = allocator_.try_allocate_at(address, storage.size(), context_.compute);
+  if (!memory) return false;
+  try {
+    context_.driver->copy({memory.data, replica.allocation.data, storage.size(), CopyDirection::device_to_device,
+                           HostMemory::pinned, "compaction"},
+                          context_.compute);
+  } catch (...) {
+    allocator_.deallocate(memory);
+    throw;
+  }
+  // Copies out of the old memory hold that back until they have passed.
+  allocator_.deallocate(std::exchange(replica.allocation, memory));
+  return true;
+}
+
+CachingAllocator::Arena Budget::arena() const { return allocator_.arena(); }
+
 Bytes Budget::free_bytes() const {
   const AllocatorStats stats = allocator_.stats();
   return stats.reserved - stats.active;

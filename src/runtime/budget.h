@@ -12,12 +12,11 @@
 #include <vector>
 
 #include <ferry/swap.h>
+#include "src/memory/caching_allocator.h"
 #include "src/runtime/runtime_core.h"
 #include "swap/engine/engine.h"
 
 namespace ferry {
-
-class CachingAllocator;
 
 class Budget final : public swap::Mechanism, public WorkObserver {
  public:
@@ -56,6 +55,8 @@ class Budget final : public swap::Mechanism, public WorkObserver {
                                                   std::span<Storage* const> inputs) override;
   std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void*)>& cost) const override;
   std::optional<Bytes> compact(Bytes size, const std::function<Storage*(void*)>& owner) override;
+  bool move(Storage& storage, void* address) override;
+  CachingAllocator::Arena arena() const override;
   Bytes free_bytes() const override;
   Bytes allocated() const override;
 

@@ -262,7 +262,8 @@ void Call::allocate_outputs() {
     auto tensor = make_cell<TensorImpl>(specs[i].shape, specs[i].strides, specs[i].dtype, placement_.device);
     tensor->producer = schema_.name;
     tensor->number = core_.next_number();
-    tensor->storage = allocate_storage(core_, size, *context_);
+    void* const place = is_budgeted() ? budget_->engine().output_place(i, size) : nullptr;
+    tensor->storage = allocate_storage(core_, size, *context_, place);
     const Replica* replica = tensor->storage->settled_on(placement_.device);
     add_view(output_views_, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
     outputs_[i] = Tensor(std::move(tensor));

@@ -43,6 +43,8 @@ class AllocationGuard {
  public:
   AllocationGuard(Allocator& allocator, Bytes size, StreamId stream)
       : allocator_(allocator), allocation_(allocator.allocate(size, stream)) {}
+  AllocationGuard(CachingAllocator& allocator, void* place, Bytes size, StreamId stream)
+      : allocator_(allocator), allocation_(allocator.allocate_at(place, size, stream)) {}
   ~AllocationGuard() {
     if (owned_) allocator_.deallocate(allocation_);
   }
@@ -107,7 +109,7 @@ class Mover {
   // Through the staging ring on the copy stream; the compute stream waits for it when the replica is first used.
   Replica& to_device_staged(Replica& source) {
     settle(core_, from_, source);
-    AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.host_to_device);
+    AllocationGuard memory(*gpu_.device_memory, planned_place(), storage_.size(), gpu_.host_to_device);
     gpu_.allocator->record_use(memory.get(), gpu_.compute);
     Replica result{gpu_.device, true, false, memory.get(), gpu_.take_event(), gpu_.device};
     try {
@@ -126,7 +128,7 @@ class Mover {
   // From pinned memory that may still be filled, which the device waits for and not the host, into memory of the
   // compute stream.
   Replica& to_device_after_compute(Replica& source) {
-    AllocationGuard memory(*gpu_.allocator, storage_.size(), gpu_.compute);
+    AllocationGuard memory(*gpu_.device_memory, planned_place(), storage_.size(), gpu_.compute);
     Replica result{gpu_.device, true, false, memory.get(), gpu_.take_event(), gpu_.device};
     try {
       gpu_.allocator->record_use(memory.get(), gpu_.host_to_device);
@@ -180,6 +182,12 @@ class Mover {
   }
 
  private:
+  // Null: anywhere.
+  void* planned_place() {
+    Budget* const budget = core_.budget();
+    return budget != nullptr && budget->device() == gpu_.device ? budget->engine().copy_place(storage_) : nullptr;
+  }
+
   void enqueue(void* destination, const void* source, CopyDirection direction, HostMemory host, StreamId stream) {
     gpu_.driver->copy({destination, source, storage_.size(), direction, host, report_.label(), report_.correlation()},
                       stream);
@@ -379,10 +387,12 @@ std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, D
   return result;
 }
 
-std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context) {
+std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context, void* place) {
   auto storage = make_cell<Storage>(size, core.shared_from_this());
   if (size.count > 0) {
-    storage->add({context.device, true, false, context.allocator->allocate(size, context.compute), {}, {}});
+    const Allocation memory = place == nullptr ? context.allocator->allocate(size, context.compute)
+                                               : context.device_memory->allocate_at(place, size, context.compute);
+    storage->add({context.device, true, false, memory, {}, {}});
   }
   return storage;
 }

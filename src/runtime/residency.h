@@ -40,7 +40,7 @@ bool start_copy_out(RuntimeCore& core, Storage& storage, DeviceContext& gpu);
 // Throws: OutOfMemory, DeviceError.
 void start_copy_in(RuntimeCore& core, Storage& storage, DeviceContext& gpu);
 
-// A storage with one valid, uninitialised replica. Throws: OutOfMemory.
-std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context);
+// A storage with one valid, uninitialised replica; `place`: as CachingAllocator::allocate_at. Throws: OutOfMemory.
+std::shared_ptr<Storage> allocate_storage(RuntimeCore& core, Bytes size, DeviceContext& context, void* place = nullptr);
 
 }  // namespace ferry

@@ -12,7 +12,7 @@ Engine::Engine(EngineOptions options, Mechanism& mechanism)
       transfers_(state_, mechanism, history_),
       room_(state_, mechanism, history_, transfers_),
       restorer_(state_, mechanism, history_, transfers_, room_),
-      planning_(state_, room_, restorer_) {}
+      planning_(state_, mechanism, room_, restorer_) {}
 
 Engine::Frame::Frame(Engine& engine) : engine_(engine) {
   engine_.mutex_.lock();
@@ -102,6 +102,22 @@ void Engine::before_write(ferry::Storage& storage) {
   transfers_.discard_file(*value);
 }
 
+void* Engine::cleared(void* place, Bytes size) {
+  if (place != nullptr) room_.clear(place, size);
+  return place;
+}
+
+void* Engine::output_place(std::size_t output, Bytes size) {
+  if (size.count == 0) return nullptr;
+  return cleared(is_replaying() ? restorer_.result_place(output) : planning_.output_place(size), size);
+}
+
+void* Engine::copy_place(ferry::Storage& storage) {
+  const Value* const value = History::value_of(storage);
+  if (value == nullptr) return nullptr;
+  return cleared(value->place != nullptr ? value->place : planning_.input_place(storage.size()), storage.size());
+}
+
 void Engine::made(ferry::Storage& storage) {
   if (is_replaying() || storage.size().count == 0) return;
   Value& value = tracked(storage);
@@ -169,8 +185,9 @@ void Engine::forget(Value& value) noexcept {
 void Engine::next_iteration() {
   const Frame frame(*this);
   try {
-    if (planning_.end_iteration(history_.values())) mechanism_.prepare_host(planning_.host_copies());
+    planning_.end_iteration();
     room_.end_iteration();
+    if (planning_.plan_next(history_.values())) mechanism_.prepare_host(planning_.host_copies());
   } catch (...) {
     begin_iteration();
     throw;

@@ -62,6 +62,10 @@ class Engine {
   void use_anywhere(ferry::Storage& storage);
   // The call will write it. Requires: it is used by the frame.
   void before_write(ferry::Storage& storage);
+  // Where the plan has the call's output, or the copy that is made of a storage now; null: anywhere. What may leave
+  // from there has left after this. Throws: DeviceError.
+  void* output_place(std::size_t output, Bytes size);
+  void* copy_place(ferry::Storage& storage);
   // A call's output, or a copy, has memory on the device.
   void made(ferry::Storage& storage);
   void ran(const CallNote& note);
@@ -107,6 +111,7 @@ class Engine {
   void bring(Value& value);
   // Its storage died, and others may have to be computed from it.
   void keep_for_others(Value& value, ferry::Storage& dying) noexcept;
+  void* cleared(void* place, Bytes size);
   void begin_iteration();
 
   EngineState state_;

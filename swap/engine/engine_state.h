@@ -29,6 +29,7 @@ struct EngineStats {
   Nanoseconds recompute_time{}, decision_time{};
   Bytes bytes_out{}, bytes_in{}, bytes_moved{};
   std::int64_t iterations = 0, planned_iterations = 0, plans = 0;
+  std::int64_t placed = 0, displaced = 0;  // storages that found their plan's address, and that did not
   std::int64_t tracked = 0;
 };
 

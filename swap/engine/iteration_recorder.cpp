@@ -57,14 +57,16 @@ void IterationRecorder::begin(std::span<Value* const> values, Bytes others) {
   released_.clear();
   marked_.clear();
   readers_.clear();
+  others_ = kNone;
   if (others.count > 0) {
-    const StorageIndex storage = add_storage(others, false, true);
-    iteration_.events.push_back({Event::Kind::create, add(storage, kNone)});
+    others_ = add_storage(others, false, true);
+    iteration_.events.push_back({Event::Kind::create, add(others_, kNone)});
   }
   for (Value* value : values)
     if (value != nullptr) value->recorded = kNone;
   for (Value* value : values)
     if (value != nullptr && value->storage != nullptr) name_of(*value);
+  present_ = static_cast<StorageIndex>(iteration_.storages.size());
 }
 
 void IterationRecorder::ran(const CallNote& note, Producer* producer) {
@@ -120,7 +122,7 @@ void IterationRecorder::mark_descendants(StorageIndex storage) {
 }
 
 IterationRecorder::Recorded IterationRecorder::end(std::span<Value* const> values) const {
-  Recorded result{iteration_, std::vector<Value*>(iteration_.storages.size()), copies_};
+  Recorded result{iteration_, std::vector<Value*>(iteration_.storages.size()), copies_, present_, others_};
   for (std::size_t s = 0; s < latest_.size(); ++s)
     if (!released_[s] && latest_[s] != kNone) result.iteration.kept.push_back(latest_[s]);
   for (Value* value : values) {

@@ -25,6 +25,8 @@ class IterationRecorder {
     Iteration iteration;
     std::vector<Value*> values;        // by storage; null: gone
     std::vector<StorageIndex> copies;  // of what lives in pageable host memory
+    StorageIndex present = 0;          // so many storages were there at the beginning, the first ones
+    StorageIndex others = kNone;       // of them, bytes that nothing is known of
   };
   // What was recorded so far, with all that lives now kept at the end.
   Recorded end(std::span<Value* const> values) const;
@@ -38,6 +40,7 @@ class IterationRecorder {
 
   Iteration iteration_;
   std::vector<StorageIndex> copies_;
+  StorageIndex present_ = 0, others_ = kNone;
   std::vector<TensorIndex> latest_;            // by storage
   std::vector<bool> released_, marked_;        // by storage
   std::vector<std::vector<OpIndex>> readers_;  // by storage

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "src/memory/caching_allocator.h"
 #include "swap/engine/value.h"
 
 namespace ferry::swap {
@@ -43,6 +44,12 @@ class Mechanism {
   // As CachingAllocator::compact. owner(address): whose bytes lie there and may move, null for those that stay. The
   // storage's replica on the device has the new address after it.
   virtual std::optional<Bytes> compact(Bytes size, const std::function<ferry::Storage*(void*)>& owner) = 0;
+  // Copies the device's replica to that address of the arena. False: it is not free, nothing has changed. Requires: a
+  // replica that has nothing to wait for and whose address nobody uses. Throws: DeviceError, and then nothing has
+  // changed.
+  virtual bool move(ferry::Storage& storage, void* address) = 0;
+  // As CachingAllocator::arena.
+  virtual CachingAllocator::Arena arena() const = 0;
   // Memory of the budget that no block takes, and that blocks take.
   virtual Bytes free_bytes() const = 0;
   virtual Bytes allocated() const = 0;

@@ -11,12 +11,22 @@ namespace {
 
 constexpr std::int64_t kAlwaysRecorded = 3;
 constexpr std::int64_t kMisfits = 3;
+// Reserves that a plan is tried with, and what each is larger than the one before it, at least; a quarter of what had
+// no place if that is more.
+constexpr int kReserves = 10;
+constexpr double kReserveStep = 0.005;
+constexpr std::int64_t kRearrangements = 4;
 
 // Copies of what lives in pageable memory stay where that is possible: the host would have to stage them again, behind
-// all prefetches.
+// all prefetches. Those of the iteration before, which this one only gives up, do not leave in any case.
 void pin_copies(IterationRecorder::Recorded& recorded, bool pinned) {
-  for (const StorageIndex copy : recorded.copies)
-    recorded.iteration.storages[static_cast<std::size_t>(copy)].pinned = pinned;
+  Iteration& it = recorded.iteration;
+  const auto storage_of = [&](TensorIndex t) { return it.tensors[static_cast<std::size_t>(t)].storage; };
+  for (const StorageIndex copy : recorded.copies) {
+    const bool is_read = std::ranges::any_of(
+        it.ops, [&](const Op& op) { return std::ranges::find(op.inputs, copy, storage_of) != op.inputs.end(); });
+    it.storages[static_cast<std::size_t>(copy)].pinned = pinned && is_read;
+  }
 }
 
 }  // namespace
@@ -26,14 +36,32 @@ void Planning::ran(const CallNote& note, const std::shared_ptr<Producer>& produc
   follower_.ran(note, producer);
 }
 
-bool Planning::end_iteration(std::span<Value* const> values) {
+void Planning::end_iteration() {
   ++state_.stats.iterations;
-  if (follower_.end_iteration()) {
-    ++state_.stats.planned_iterations;
-    misfits_ = 0;
-    return false;
+  followed_ = follower_.end_iteration();
+  if (!followed_) return;
+  ++state_.stats.planned_iterations;
+  misfits_ = 0;
+}
+
+bool Planning::plan_next(std::span<Value* const> values) {
+  const bool is_new = !followed_ && records_ && recorder_.ops() > 0 && replan(values);
+  settle_addresses();
+  return is_new;
+}
+
+// What lives moves to where the plan's iteration begins. If something is in the way, there are other addresses. A
+// program that has something in the way again and again is not worth it.
+void Planning::settle_addresses() {
+  if (!follower_.has_plan()) return;
+  if (layout_.settle(follower_.values())) {
+    rearranged_ = 0;
+    return;
   }
-  return records_ && recorder_.ops() > 0 && replan(values);
+  ++rearranged_;
+  if (rearranged_ > kRearrangements && !std::has_single_bit(static_cast<std::uint64_t>(rearranged_))) return;
+  layout_.arrange(follower_.recorded(), follower_.plan(), follower_.values());
+  layout_.settle(follower_.values());
 }
 
 void Planning::begin_iteration(std::span<Value* const> values, Bytes others, bool was_short) {
@@ -57,26 +85,48 @@ bool Planning::replan(std::span<Value* const> values) {
   last_ = recorded.iteration;
   largest_call_ = {};
   if (!is_worth_planning(recorded.iteration)) {
-    follower_.give_up();
+    give_up();
     return false;
   }
   pin_copies(recorded, true);
   if (!loaded_.empty() && adopt_loaded(recorded)) return true;
-  PlannerOptions planner = planner_options();
-  planner.find_smallest = false;
-  PlanResult result = make_plan(recorded.iteration, planner);
-  if (!result.plan && !recorded.copies.empty()) {
+  std::optional<Plan> plan = find_plan(recorded);
+  if (!plan && !recorded.copies.empty()) {
     pin_copies(recorded, false);
-    result = make_plan(recorded.iteration, planner);
+    plan = find_plan(recorded);
   }
-  if (!result.plan) {
-    follower_.give_up();
+  if (!plan) {
+    give_up();
     return false;
   }
   last_ = recorded.iteration;  // with what was pinned: the plan's
   ++state_.stats.plans;
-  follower_.adopt(std::move(recorded.iteration), std::move(*result.plan), recorded.values);
+  rearranged_ = 0;
+  follower_.adopt(std::move(recorded), std::move(*plan));
   return true;
+}
+
+// Of plans that leave more and more of the budget free, the first whose storages all find an address.
+std::optional<Plan> Planning::find_plan(const Recorded& recorded) {
+  PlannerOptions planner = planner_options();
+  planner.find_smallest = false;
+  planner.reserve = Layout::reserve_for(recorded.iteration, planner.budget, kReserve);
+  std::optional<Plan> best;
+  Bytes least{}, left_out{};
+  for (int trial = 0; trial < kReserves && planner.reserve < 1; ++trial) {
+    PlanResult result = make_plan(recorded.iteration, planner);
+    if (!result.plan) break;
+    left_out = layout_.arrange(recorded, *result.plan, recorded.values);
+    if (!best || left_out < least) {
+      best = std::move(result.plan);
+      least = left_out;
+    }
+    if (left_out == Bytes{}) break;
+    const double missing = static_cast<double>(left_out.count) / static_cast<double>(planner.budget.count);
+    planner.reserve += std::max(kReserveStep, missing / 4);
+  }
+  if (best && left_out != least) layout_.arrange(recorded, *best, recorded.values);
+  return best;
 }
 
 std::vector<std::int64_t> Planning::host_copies() const {
@@ -101,7 +151,9 @@ bool Planning::adopt_loaded(Recorded& recorded) {
     Plan plan = plan_from_json(text, "the loaded plan", recorded.iteration);
     last_ = recorded.iteration;
     if (plan.budget > state_.options.budget) return false;
-    follower_.adopt(std::move(recorded.iteration), std::move(plan), recorded.values);
+    layout_.arrange(recorded, plan, recorded.values);
+    rearranged_ = 0;
+    follower_.adopt(std::move(recorded), std::move(plan));
     return true;
   } catch (const ParseError&) {
     // It was made for another iteration: this one is planned anew.
@@ -113,7 +165,7 @@ void Planning::load(std::string_view json) {
   FERRY_CHECK(json.find("\"ferry_plan\"") != std::string_view::npos, ParseError,
               "load_plan: the text is no plan; save_plan writes one");
   loaded_ = json;
-  follower_.give_up();
+  give_up();
 }
 
 Bytes Planning::smallest() const {

@@ -20,10 +20,11 @@ namespace ferry::swap {
 
 class Planning {
  public:
-  // Part of the budget that plans leave to the addresses of blocks.
+  // Part of the budget that plans leave to the addresses of blocks, where these are not planned.
   static constexpr double kReserve = 0.03;
 
-  Planning(EngineState& state, Room& room, Restorer& restorer) : state_(state), follower_(room, restorer) {}
+  Planning(EngineState& state, Mechanism& mechanism, Room& room, Restorer& restorer)
+      : state_(state), layout_(mechanism, room), follower_(state.stats, room, restorer, layout_) {}
 
   // A call comes next: does what the plan has before it. Throws: what that throws.
   void before(const ops::OpSchema& schema, ops::TensorPointers inputs) { follower_.before(schema, inputs); }
@@ -44,11 +45,20 @@ class Planning {
   // Whether it matters in which order calls are told of: copies for an input's layout come before their call.
   bool follows_order() const { return records_ || follower_.is_active(); }
 
-  // `values`: all that live. Whether the next iteration has another plan than this one.
-  bool end_iteration(std::span<Value* const> values);
+  // Where the plan has memory that is allocated next, see PlanFollower.
+  void* output_place(Bytes size) { return follower_.output_place(size); }
+  void* input_place(Bytes size) { return follower_.input_place(size); }
+
+  // Does what the plan has after the last call.
+  void end_iteration();
+  // After it. `values`: all that live. Whether the next iteration has another plan than this one. Throws: DeviceError.
+  bool plan_next(std::span<Value* const> values);
   // `others`: bytes on the device that no value has.
   void begin_iteration(std::span<Value* const> values, Bytes others, bool was_short);
-  void give_up() { follower_.give_up(); }
+  void give_up() {
+    follower_.give_up();
+    layout_.clear();
+  }
   // As swap::host_copies. Requires: there is a plan.
   std::vector<std::int64_t> host_copies() const;
 
@@ -64,16 +74,21 @@ class Planning {
   using Recorded = IterationRecorder::Recorded;
   // Whether there is a plan.
   bool replan(std::span<Value* const> values);
+  std::optional<Plan> find_plan(const Recorded& recorded);
+  void settle_addresses();
   bool is_worth_planning(const Iteration& iteration);
   bool adopt_loaded(Recorded& recorded);
   PlannerOptions planner_options() const;
 
   EngineState& state_;
   IterationRecorder recorder_;
+  Layout layout_;
   PlanFollower follower_;
-  bool records_ = false;  // this iteration
-  Iteration last_;        // that was recorded whole
-  Bytes largest_call_{};  // what calls held at the same time
+  bool followed_ = false;        // the iteration that ended
+  std::int64_t rearranged_ = 0;  // iterations in a row that found memory elsewhere
+  bool records_ = false;         // this iteration
+  Iteration last_;               // that was recorded whole
+  Bytes largest_call_{};         // what calls held at the same time
   std::string loaded_;
   mutable std::optional<Bytes> smallest_;  // the planner's, for last_
   std::uint64_t fingerprint_ = 0;          // of last_

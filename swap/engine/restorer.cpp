@@ -87,16 +87,21 @@ void Restorer::run_again(Producer& producer) {
     inputs.push_back(operand.value == nullptr ? nullptr : operand.value->bytes());
   // The call takes the addresses of its inputs and tells nobody.
   struct Replaying {
-    bool& flag;
+    Restorer& restorer;
     const bool outer;
+    const Producer* const outer_call;
     Producer& producer;
-    Replaying(bool& replaying, Producer& again)
-        : flag(replaying), outer(std::exchange(replaying, true)), producer(again) {
+    Replaying(Restorer& it, Producer& again)
+        : restorer(it),
+          outer(std::exchange(it.replaying_, true)),
+          outer_call(std::exchange(it.replayed_, &again)),
+          producer(again) {
       pin(1);
     }
     ~Replaying() {
       pin(-1);
-      flag = outer;
+      restorer.replayed_ = outer_call;
+      restorer.replaying_ = outer;
     }
     void pin(int change) {
       for (Operand& operand : producer.operands)
@@ -105,11 +110,16 @@ void Restorer::run_again(Producer& producer) {
   };
   std::vector<std::shared_ptr<ferry::Storage>> results;
   {
-    const Replaying replaying(replaying_, producer);
+    const Replaying replaying(*this, producer);
     results = mechanism_.run_again(producer, inputs);
   }
   ++state_.stats.recomputations;
   adopt(producer, results);
+}
+
+void* Restorer::result_place(std::size_t result) const {
+  const Value* const value = result < replayed_->results.size() ? replayed_->results[result] : nullptr;
+  return value == nullptr || has_bytes(*value) ? nullptr : value->place;
 }
 
 // Puts the memory of new results into the storages that lack it.

@@ -25,6 +25,8 @@ class Restorer {
   void rerun(const std::shared_ptr<Producer>& producer);
   // A call runs again at the moment: what it asks for is locked already.
   bool is_replaying() const { return replaying_; }
+  // Then: where the plan has the result of the call that lacks memory; null: anywhere.
+  void* result_place(std::size_t result) const;
 
  private:
   class Stack;
@@ -39,6 +41,7 @@ class Restorer {
   Transfers& transfers_;
   Room& room_;
   bool replaying_ = false;
+  const Producer* replayed_ = nullptr;  // while it runs again
 };
 
 }  // namespace ferry::swap

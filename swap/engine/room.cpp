@@ -205,14 +205,38 @@ Room::Residents Room::residents() const {
   return result;
 }
 
-// Moves what no call has the address of, so that `size` bytes fit in one place. What is still being copied in stays:
-// the compute stream would wait for it.
+// No call has its address. What is still being copied in stays: the compute stream would wait for it.
+bool Room::may_move(const Value& value) const {
+  return value.pins == 0 && value.bytes()->find(state_.options.device)->pending.value < 0;
+}
+
+bool Room::move(Value& value, void* address) {
+  if (value.is_leaving || !may_move(value) || !mechanism_.move(*value.bytes(), address)) return false;
+  state_.stats.bytes_moved += value.size;
+  return true;
+}
+
+void Room::let_leave() {
+  while (!leaving_.empty()) finish_leaving(*leaving_.front());
+}
+
+void Room::clear(const void* address, Bytes size) {
+  const auto* const begin = static_cast<const std::byte*>(address);
+  const auto lies_there = [&](const Value* value) {
+    const auto* const at = static_cast<const std::byte*>(transfers_.address(*value));
+    return at != nullptr && at < begin + size.count && begin < at + value->size.count;
+  };
+  for (auto next = std::ranges::find_if(leaving_, lies_there); next != leaving_.end();
+       next = std::ranges::find_if(leaving_, lies_there))
+    finish_leaving(**next);
+  if (std::ranges::any_of(history_.unrepeatable(), lies_there)) free_unneeded();
+}
+
+// Moves what it may, so that `size` bytes fit in one place.
 bool Room::compact(Bytes size, const Residents& residents) {
-  const auto owner = [&](void* address) -> ferry::Storage* {
+  const auto owner = [&](void* address) {
     const auto resident = residents.find(address);
-    if (resident == residents.end() || resident->second->pins > 0) return nullptr;
-    ferry::Storage* const bytes = resident->second->bytes();
-    return bytes->find(state_.options.device)->pending.value < 0 ? bytes : nullptr;
+    return resident != residents.end() && may_move(*resident->second) ? resident->second->bytes() : nullptr;
   };
   const std::optional<Bytes> moved = mechanism_.compact(size, owner);
   state_.stats.bytes_moved += moved.value_or(Bytes{});

@@ -39,6 +39,8 @@ class Room {
   void withdraw(Value& value) {
     if (is_short_) pool_.remove(value.index);
   }
+  // Of its bytes on the device; null: they are not there.
+  void* address(const Value& value) const { return transfers_.address(value); }
   // Its device memory is not to be given back any more; the copy out goes on.
   void stop_leaving(Value& value) noexcept {
     if (value.is_leaving) take_from_leaving(value);
@@ -73,6 +75,17 @@ class Room {
   }
   // Starts the copy out if none is there; device memory goes when something needs it. Nothing if it may not leave.
   void leave(Value& value);
+  // It does not wait for something that needs the room. Nothing if it is not leaving. Throws: DeviceError.
+  void leave_now(Value& value) {
+    if (value.is_leaving) finish_leaving(value);
+  }
+  // What is leaving there goes, and what is kept there only so that others can be computed and none needs.
+  // Throws: DeviceError.
+  void clear(const void* address, Bytes size);
+  // The same wherever it is leaving. Throws: DeviceError.
+  void let_leave();
+  // Copies its bytes on the device to that address. False: that is not free, or they may not move. Throws: DeviceError.
+  bool move(Value& value, void* address);
   // Without a copy. Nothing if it is locked or only a copy gives it back.
   void drop(Value& value);
   // An iteration ends: what it computed again, or kept only so that others can be, is of no use to the next. Those that
@@ -110,6 +123,7 @@ class Room {
     state_.stats.decision_time += std::chrono::steady_clock::now() - begin;
     return result;
   }
+  bool may_move(const Value& value) const;
   bool compact(Bytes size, const Residents& residents);
   bool make_contiguous(Bytes size, const Residents& residents);
 

@@ -20,6 +20,12 @@ class Transfers {
     ferry::Storage* const bytes = value.bytes();
     return bytes != nullptr && bytes->find(state_.options.device) != nullptr;
   }
+  // Of its bytes on the device; null: they are not there.
+  void* address(const Value& value) const {
+    ferry::Storage* const bytes = value.bytes();
+    const ferry::Replica* const replica = bytes == nullptr ? nullptr : bytes->find(state_.options.device);
+    return replica == nullptr ? nullptr : replica->allocation.data;
+  }
   // In host memory or in the file.
   bool has_host_copy(const Value& value) const;
 

@@ -53,6 +53,7 @@ struct Value final : StorageWatch {
   Nanoseconds last_access{};
   StorageIndex recorded = kNone;  // its place in the iteration that is being recorded
   StorageIndex planned = kNone;   // and in the plan that is followed
+  void* place = nullptr;          // where its bytes should be on the device, by that plan; null: anywhere
 
   Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes);
   ~Value() override;

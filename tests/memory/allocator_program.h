@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -44,21 +45,21 @@ class AllocatorProgram {
   }
 
   // Throws: as CachingAllocator::allocate.
-  void allocate(Bytes size, StreamId stream) {
-    const Allocation allocation = allocator_.allocate(size, stream);
-    note_race(allocation, stream);
-    use(allocation, stream);
-    live_.push_back(allocation);
+  void allocate(Bytes size, StreamId stream) { take(allocator_.allocate(size, stream), stream); }
+  // Whether it lies there. Missing memory is counted.
+  bool allocate_at(void* address, Bytes size, StreamId stream) {
+    try {
+      take(allocator_.allocate_at(address, size, stream), stream);
+    } catch (const OutOfMemory&) {
+      ++shortages;
+      return false;
+    }
+    return live_.back().data == address;
   }
   // Compacts for `size` bytes, where about three of four blocks may move, and then takes them. Driver failures are
   // counted. Returns the bytes moved.
   Bytes compact(Bytes size) {
-    const std::uint32_t chosen = draw(1 << 16);
-    const auto may_move = [&](void* address) {
-      const auto found =
-          std::find_if(live_.begin(), live_.end(), [&](const Allocation& each) { return each.data == address; });
-      return ((static_cast<std::uint32_t>(found - live_.begin()) * 2654435761U >> 7) ^ chosen) % 4 != 0;
-    };
+    const auto may_move = chosen_blocks();
     try {
       const auto moved = allocator_.compact(
           size, {.may_move = may_move, .moved = [&](void* from, void* to) { note_move(from, to, may_move(from)); }});
@@ -122,6 +123,18 @@ class AllocatorProgram {
     FakeDriver::Work work;
   };
 
+  void take(const Allocation& allocation, StreamId stream) {
+    note_race(allocation, stream);
+    use(allocation, stream);
+    live_.push_back(allocation);
+  }
+  std::function<bool(void*)> chosen_blocks() {
+    return [this, chosen = draw(1 << 16)](void* address) {
+      const auto found =
+          std::find_if(live_.begin(), live_.end(), [&](const Allocation& each) { return each.data == address; });
+      return ((static_cast<std::uint32_t>(found - live_.begin()) * 2654435761U >> 7) ^ chosen) % 4 != 0;
+    };
+  }
   static bool overlap(const Allocation& a, const Allocation& b) {
     const auto* a_begin = static_cast<const std::byte*>(a.data);
     const auto* b_begin = static_cast<const std::byte*>(b.data);

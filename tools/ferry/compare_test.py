@@ -95,6 +95,17 @@ class Compare(unittest.TestCase):
         text = run(*MODEL, "--budget", "0.4x", "--rows", "hybrid", "--no-largest-batch", "--no-ladder").stdout
         self.assertIn(f"({smallest} bytes)", text)
 
+    # Its bytes fit the link during the step.
+    def test_a_planned_swap_hides_behind_the_ops(self):
+        result = json.loads(run("--model", "vgg16", "--batch", 64, "--device", "sim:v100-16gb", "--budget", "0.7x",
+                                "--rows", "swap_on_demand,swap_planned", "--no-largest-batch", "--no-ladder", "--json",
+                                "-").stdout)
+        rows = {row["method"]: row for row in result["rows"]}
+        self.assertLessEqual(rows["swap_planned"]["ratio"], 1.03)
+        self.assertGreater(rows["swap_on_demand"]["ratio"], 1.03)
+        self.assertEqual(rows["swap_planned"]["recompute_ms"], 0)
+        self.assertGreater(rows["swap_planned"]["bytes_in"], 0)
+
     def test_writes_a_page_that_needs_nothing_else_and_explains(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "page.html")
