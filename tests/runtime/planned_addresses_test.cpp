@@ -1,5 +1,5 @@
 // Plans with addresses: storages too large for the small pool lie where the plan has them, with the values they had, in
-// any legal order of the device's work, and after any failure.
+// any legal order of the device's work.
 #include <ferry/swap.h>
 
 #include <functional>
