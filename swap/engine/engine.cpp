@@ -135,8 +135,8 @@ void Engine::ran(const CallNote& note) {
   bool repeats = state_.options.methods != Methods::swap && note.schema.mutates == 0 && !note.schema.updates_state;
   for (std::size_t i = 0; repeats && i < note.inputs.size(); ++i)
     repeats = !note.inputs[i]->defined() || !ops::has(note.schema.host_inputs, note.schema.place(i));
-  static const std::shared_ptr<Producer> kNone;
-  planning_.ran(note, repeats ? history_.record(note) : kNone);
+  static const std::shared_ptr<Producer> kNoProducer;
+  planning_.ran(note, repeats ? history_.record(note) : kNoProducer);
   room_.keep_threshold();
 }
 

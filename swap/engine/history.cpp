@@ -151,8 +151,8 @@ const std::shared_ptr<Producer>& History::record(const CallNote& note) {
     if (last != nullptr) last->producer = producer;
     last = value;
   }
-  static const std::shared_ptr<Producer> kNone;
-  if (last == nullptr) return kNone;
+  static const std::shared_ptr<Producer> kNoProducer;
+  if (last == nullptr) return kNoProducer;
   if (keeps_neighborhood_) add_to_neighborhood(*producer);
   last->producer = std::move(producer);  // most calls have one result: nothing is counted
   return last->producer;
