@@ -23,7 +23,7 @@ std::filesystem::path folder() {
   return std::filesystem::path(SOURCE_FOLDER) / "../shared/traces";
 }
 
-class RealTrace : public testing::TestWithParam<Expected> {};
+class RealTrace : public ::testing::TestWithParam<Expected> {};
 
 TEST_P(RealTrace, HasTheSynchronousCopiesThatItShows) {
   const Expected& expected = GetParam();

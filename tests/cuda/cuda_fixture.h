@@ -19,7 +19,7 @@ inline std::unique_ptr<Driver> make_fake_cuda(int index = 0) {
 }
 
 // A machine of its own for each test, which leaves nothing behind.
-class OnFakeCuda : public testing::Test {
+class OnFakeCuda : public ::testing::Test {
  protected:
   void SetUp() override { fake_cuda::reset(); }
   void TearDown() override {

@@ -25,7 +25,7 @@ json preset(std::string_view name) {
   return {};
 }
 
-class SpecFile : public testing::Test {
+class SpecFile : public ::testing::Test {
  protected:
   void TearDown() override { std::remove(path_.c_str()); }
 

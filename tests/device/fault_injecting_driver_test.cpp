@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class FaultInjection : public testing::Test {
+class FaultInjection : public ::testing::Test {
  protected:
   std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
   FaultInjectingDriver driver_{make_sim_driver({.spec = round_spec(), .clock = std::make_shared<VirtualClock>()}),

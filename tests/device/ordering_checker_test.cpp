@@ -15,7 +15,7 @@ using testing::HasSubstr;
 constexpr StreamId kA{0}, kB{1}, kC{2}, kHost{-1};
 constexpr EventId kEvent{0}, kOther{1};
 
-class Ordering : public testing::Test {
+class Ordering : public ::testing::Test {
  protected:
   void SetUp() override {
     driver_ = checker_.add_driver("gpu");

@@ -37,7 +37,7 @@ Expected statistics(const Array& x) {
   return e;
 }
 
-class BatchNorm : public testing::TestWithParam<NormParameter> {
+class BatchNorm : public ::testing::TestWithParam<NormParameter> {
  protected:
   DType dtype() const { return GetParam().dtype; }
   DType statistics_dtype() const { return dtype() == DType::f64 ? DType::f64 : DType::f32; }

@@ -79,7 +79,7 @@ double conv_tolerance(DType dtype) { return dtype == DType::f32 ? 2e-5 : toleran
 // A bias may be f32 beside bf16; beside f16 it is tested in the same dtype.
 DType bias_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
 
-class Conv2d : public testing::TestWithParam<ConvParameter> {
+class Conv2d : public ::testing::TestWithParam<ConvParameter> {
  protected:
   Array image(const Shape& shape, Order order, std::uint32_t seed) const {
     return Array(shape, GetParam().dtype, order).randomize(seed);

@@ -44,7 +44,7 @@ TensorView expanded(TensorView view, int axis, std::int64_t extent) {
   return view;
 }
 
-class Matmul : public testing::TestWithParam<DType> {};
+class Matmul : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Matmul, MultipliesMatricesOfManySizes) {
   for (const std::int64_t m : {1, 3, 17, 64}) {

@@ -58,7 +58,7 @@ double divisor(const PoolCase& s, std::int64_t i) {
   return count;
 }
 
-class Pool2d : public testing::TestWithParam<PoolParameter> {
+class Pool2d : public ::testing::TestWithParam<PoolParameter> {
  protected:
   Array x_array(const PoolCase& s) const { return Array(s.x, GetParam().dtype, GetParam().x); }
   Array y_array(const PoolCase& s) const { return Array(pooled(s), GetParam().dtype, GetParam().y); }

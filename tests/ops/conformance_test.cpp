@@ -117,10 +117,10 @@ TEST_P(OpConformance, MatchesPlainReference) {
     for (const OpCase& each : cases) {
       for (const DType dtype : each.dtypes) {
         for (std::size_t variant = 0; variant < kLayoutVariants; ++variant) {
-          const std::string name =
+          const std::string title =
               each.op + " " + each.variant + " " + std::string(name_of(dtype)) + " layout " + std::to_string(variant);
-          SCOPED_TRACE(name);
-          check_case(each, name, dtype, variant, random);
+          SCOPED_TRACE(title);
+          check_case(each, title, dtype, variant, random);
           if (::testing::Test::HasFatalFailure()) return;
         }
       }

@@ -15,7 +15,7 @@ using Bits = std::vector<std::vector<float>>;
 
 constexpr std::int64_t kRows = 1024, kWidth = 1024;  // 4 MiB
 
-struct Net {
+struct WideNet {
   std::vector<Tensor> weights;
   optim::Sgd optimizer;
 
@@ -24,7 +24,7 @@ struct Net {
     for (int i = 0; i < 4; ++i) weights.push_back(normal({kWidth, kWidth / 2}, 0, 0.03).set_requires_grad());
     return weights;
   }
-  explicit Net(std::vector<Tensor> made = make_weights())
+  explicit WideNet(std::vector<Tensor> made = make_weights())
       : weights(std::move(made)), optimizer(weights, {.rate = 1e-3, .momentum = 0.9}) {}
 
   Tensor step() {
@@ -51,9 +51,9 @@ struct Net {
 
 swap::EngineStats engine_stats(CheckedRuntime& runtime) { return runtime->core()->budget()->engine().stats(); }
 
-Bits train(int steps, const std::function<void(int)>& after_step = {}) {
+Bits train_wide(int steps, const std::function<void(int)>& after_step = {}) {
   set_random_state({3, 0});
-  Net net;
+  WideNet net;
   Bits losses;
   for (int i = 0; i < steps; ++i) {
     losses.push_back(net.step().to_vector<float>());
@@ -64,16 +64,16 @@ Bits train(int steps, const std::function<void(int)>& after_step = {}) {
   return result;
 }
 
-struct Reference {
+struct WideReference {
   Bits bits;
   Bytes peak;
 };
-const Reference& unlimited(int steps) {
-  static std::map<int, Reference> known;
-  Reference& reference = known[steps];
+const WideReference& unlimited_wide(int steps) {
+  static std::map<int, WideReference> known;
+  WideReference& reference = known[steps];
   if (reference.bits.empty()) {
     CheckedRuntime runtime{sim_backend()};
-    reference.bits = train(steps);
+    reference.bits = train_wide(steps);
     reference.peak = runtime->memory_stats(gpu::device).peak_allocated;
   }
   return reference;
@@ -84,12 +84,12 @@ class PlannedAddresses : public ::testing::TestWithParam<std::tuple<EvictionMeth
 TEST_P(PlannedAddresses, HoldTheValuesOfUnlimitedMemory) {
   constexpr int kSteps = 7;
   const auto& [methods, percent] = GetParam();
-  const Reference& reference = unlimited(kSteps);
+  const WideReference& reference = unlimited_wide(kSteps);
   CheckedRuntime runtime{adversarial_backend(static_cast<unsigned>(percent))};
   const Bytes size{reference.peak.count * percent / 100};
   MemoryBudget budget(MemoryBudgetOptions{.size = std::to_string(size.count), .methods = methods});
   swap::EngineStats before, after;
-  const Bits bits = train(kSteps, [&](int step) {
+  const Bits bits = train_wide(kSteps, [&](int step) {
     EXPECT_LE(runtime->memory_stats(gpu::device).reserved, size);
     (step == kSteps - 2 ? before : after) = engine_stats(runtime);
   });

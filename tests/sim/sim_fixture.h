@@ -54,7 +54,7 @@ class RecordingObserver final : public WorkObserver {
   std::vector<trace::WorkRecord> records;
 };
 
-class SimFixture : public testing::Test {
+class SimFixture : public ::testing::Test {
  protected:
   void open(SimOptions options) {
     options.spec = round_spec();

@@ -27,7 +27,7 @@ struct DriverCase {
   bool own_memory = true;                // false: device memory is host memory, its capacity is not enforced
 };
 
-class DriverConformance : public testing::TestWithParam<DriverCase> {
+class DriverConformance : public ::testing::TestWithParam<DriverCase> {
  protected:
   static constexpr std::int64_t kElements = 1000;
   static constexpr Bytes kSize{kElements * 4};
