@@ -6,7 +6,8 @@ target_compile_options(ferry_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-W
 target_include_directories(ferry_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 if(FERRY_SANITIZE)
   list(JOIN FERRY_SANITIZE "," _sanitizers)
-  target_compile_options(ferry_flags INTERFACE -fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(ferry_flags INTERFACE -fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all
+    $<$<BOOL:$<TARGET_PROPERTY:FERRY_WITHOUT_UBSAN>>:-fno-sanitize=undefined>)
   target_link_options(ferry_flags INTERFACE -fsanitize=${_sanitizers})
 endif()
 
@@ -70,10 +71,20 @@ function(ferry_library)
   target_compile_features(ferry PUBLIC cxx_std_20)
 endfunction()
 
-# ferry_test(NAME SOURCES … [LAYERS …] [LABELS …]): a GoogleTest binary. With LAYERS it links those layers alone,
-# which shows that they need nothing above them; without, libferry.so and tests/support.
+# ferry_optimized_test(NAME [TARGET …]): a test of what only an optimised build has, such as loops for each instruction
+# set, times, resident memory and device code; it needs programs and the targets. The label "optimized" selects these.
+function(ferry_optimized_test name)
+  set_property(TEST ${name} APPEND PROPERTY LABELS optimized)
+  if(ARGN)
+    add_dependencies(optimized_tests ${ARGN})
+  endif()
+endfunction()
+
+# ferry_test(NAME [OPTIMIZED] SOURCES … [LAYERS …] [LABELS …]): a GoogleTest binary. With LAYERS it links those layers
+# alone, which shows that they need nothing above them; without, libferry.so and tests/support. OPTIMIZED: see
+# ferry_optimized_test.
 function(ferry_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LAYERS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMIZED" "" "SOURCES;LAYERS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   ferry_plain_if_tested(${name})
   target_link_libraries(${name} PRIVATE ferry_flags ${FERRY_LIBRARIES} GTest::gtest GTest::gmock)
@@ -88,4 +99,7 @@ function(ferry_test name)
   ferry_precompile(${name} test)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "FERRY_CHECK_ORDER=1" LABELS "${arg_LABELS}")
+  if(arg_OPTIMIZED)
+    ferry_optimized_test(${name} ${name})
+  endif()
 endfunction()
