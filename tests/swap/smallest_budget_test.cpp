@@ -146,7 +146,7 @@ TEST_P(SmallestBudget, IsNoMoreThanThePeakAndEveryStepUnderALargerOneEnds) {
   EXPECT_LE(static_cast<double>(smallest.count), static_cast<double>(peak.count) / (1 - swap::Planning::kReserve) + 1);
   double first = 0;  // of the smallest that trains
   int refused = 0;   // larger ones that do not
-  for (double factor = 1; factor < 2; factor *= full_test() ? 1.02 : 1.08) {
+  for (double factor = 1; factor < 2; factor *= full_test() ? 1.02 : 1.25) {
     const Bytes size{static_cast<std::int64_t>(static_cast<double>(smallest.count) * factor)};
     SCOPED_TRACE(fmt::format("{:.3f} of the smallest, {} bytes", factor, size.count));
     const Outcome outcome = run(GetParam(), size);
