@@ -87,9 +87,15 @@ void TraceIndex::find_parents() {
     }
     if (!is_host) std::fill(parents_.begin() + ranges_[track].first, parents_.begin() + ranges_[track].second, -1);
   }
+  // Not one inside a call, as no call is made by what it contains: from there the way up would lead to the call again.
+  const auto is_inside_a_call = [&](std::size_t i) {
+    EventIndex at = parents_[i];
+    while (at >= 0 && event(at).kind != EventKind::call) at = parents_[static_cast<std::size_t>(at)];
+    return at >= 0;
+  };
   for (std::size_t i = 0; i < activity_.events.size(); ++i) {
     const Event& each = activity_.events[i];
-    if (each.kind == EventKind::op && each.external != 0)
+    if (each.kind == EventKind::op && each.external != 0 && !is_inside_a_call(i))
       external_.push_back({each.external, static_cast<EventIndex>(i)});
   }
   // Of ops with one id (a wrapper and what it wraps) the first is the outer one.

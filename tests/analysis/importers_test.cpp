@@ -117,6 +117,18 @@ TEST(Kineto, JoinsOpsByExternalIdOnlyWhereItIsNoCorrelation) {
   EXPECT_EQ(op_of_copy(7), "");
 }
 
+TEST(Kineto, AnOpInsideACallDidNotMakeIt) {
+  KinetoText trace;
+  trace.slice("cuda_runtime", "cudaMemcpy", "10", "40", R"("correlation": 7, "External id": 8)");
+  trace.slice("cpu_op", "aten::inside", "20", "5", R"("External id": 8)");
+  trace.slice("cuda_runtime", "cudaMemcpy", "60", "40", R"("correlation": 9, "External id": 10)");
+  trace.slice("cpu_op", "aten::other", "70", "5", R"("External id": 10)");
+  trace.gpu("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", "15", "5", 7);
+  const AnalysisReport report = report_of(trace.text());
+  ASSERT_FALSE(report.hotspots.empty());
+  EXPECT_EQ(report.hotspots.front().op, "");
+}
+
 TEST(Kineto, DirectionsAreReadFromEachToolsWords) {
   for (const char* name : {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Host -> Device)", "CopyHostToDevice",
                            "MEMCPY_HtoD", "Memcpy (Pinned -> Device)", "GpuMemcpySync:CPU->GPU", "Host-to-Device"}) {
