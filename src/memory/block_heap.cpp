@@ -199,6 +199,7 @@ void BlockHeap::put(Block& block) noexcept {
 void BlockHeap::slide(Block& block) noexcept {
   Block& gap = *block.left;
   bins_of(gap).remove(gap);
+  if (block.holds != nullptr) shift(*block.holds, gap.data - block.data);
   block.data = gap.data;
   gap.data += block.size.count;
   block.left = gap.left;
@@ -212,6 +213,17 @@ void BlockHeap::slide(Block& block) noexcept {
     absorb_right(gap);
   }
   insert(gap);
+}
+
+// Equal sizes in a bin are ordered by address.
+void BlockHeap::shift(Segment& segment, std::ptrdiff_t distance) noexcept {
+  segment.data += distance;
+  for (Block* block = segment.first; block != nullptr; block = block->right) {
+    const bool is_free = block->state == BlockState::free;
+    if (is_free) bins_of(*block).remove(*block);
+    block->data += distance;
+    if (is_free) insert(*block);
+  }
 }
 
 void BlockHeap::absorb_right(Block& block) noexcept {

@@ -54,8 +54,8 @@ class BlockHeap {
   Block& take_at(Block& block, std::byte* begin, Bytes size, StreamId stream);
   // A block that is not free becomes free and merges with its free neighbours.
   void put(Block& block) noexcept;
-  // A block in use and its free left neighbour change places. The free one merges with what is free on its right.
-  // Requires: both belong to one stream; the block holds no segment.
+  // A block in use, with the segment that it holds, and its free left neighbour change places. The free one merges with
+  // what is free on its right. Requires: both belong to one stream.
   void slide(Block& block) noexcept;
 
   // All free blocks belong to `stream` from now on, merge with their neighbours and are packed as said. Requires:
@@ -77,6 +77,7 @@ class BlockHeap {
   void insert(Block& block) noexcept;
   bool splits(const Block& block, Bytes size) const noexcept;
   void absorb_right(Block& block) noexcept;
+  void shift(Segment& segment, std::ptrdiff_t distance) noexcept;
 
   std::vector<std::unique_ptr<StreamBins>> streams_;  // by stream + 1, since the host's is -1
   ObjectPool<Block> blocks_;

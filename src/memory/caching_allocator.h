@@ -119,13 +119,14 @@ class CachingAllocator final : public Allocator {
     std::function<void(void* from, void* to)> moved;
   };
   // Makes room for `size` bytes in one place: live blocks of the large pool slide towards lower addresses within one
-  // run of neighbours, the one in which fewest bytes move. They are copied on the device, in the order of the compute
-  // stream; the host does not wait. Returns the bytes moved; 0 when there is room already. Unset: no run of blocks that
-  // may move has that much free memory, more than twice `size` would move, or there is no budget.
+  // run of neighbours, the one in which fewest bytes move; as a last resort also those of the small pool, and at any
+  // cost. They are copied on the device, in the order of the compute stream; the host does not wait. Returns the bytes
+  // moved; 0 when there is room already. Unset: no run of blocks that may move has that much free memory, more than
+  // twice `size` would move and it is not the last resort, or there is no budget.
   // Throws: InvalidArgument for a negative size; DeviceError, and what `settle` throws: blocks moved before that are
   // moved, all others are where they were. Only when the device refuses to copy back the pieces of a block half moved
   // are its contents lost.
-  std::optional<Bytes> compact(Bytes size, const BlockOwners& owners);
+  std::optional<Bytes> compact(Bytes size, const BlockOwners& owners, bool is_last_resort = false);
 
   // Blocks of the arena that live, in order of addresses.
   struct Taken {

@@ -1,5 +1,6 @@
 // The part of CachingAllocator that moves live blocks.
 #include <algorithm>
+#include <vector>
 
 #include "src/base/check.h"
 #include "src/memory/caching_allocator.h"
@@ -13,30 +14,42 @@ using memory::BlockState;
 
 constexpr StreamId kCompute{0};
 
-// Copies within the compute stream, each piece after those before it. When the driver refuses one, those before it are
-// copied back, so that the source is whole again.
+// Copies within the compute stream, each piece after those before it, and tells the driver which bytes are in use. When
+// the driver refuses one, those before it are copied back, so that the source is whole again.
 class Slide {
  public:
   Slide(Driver& driver, std::byte* to, std::byte* from, Bytes size)
       : driver_(driver), to_(to), from_(from), size_(size), piece_(std::min(size, Bytes{from - to})) {}
 
   void carry_out() {
+    driver_.note_allocated(to_, piece_, kCompute);
     Bytes done;
     try {
       for (; done < size_; done += piece_) copy(to_, from_, done);
     } catch (...) {
-      while (done > Bytes{}) {
-        done = done - piece_;
-        copy(from_, to_, done);
-      }
+      copy_back(done);
+      driver_.note_freed(to_, piece_, kCompute);
       throw;
     }
+    driver_.note_freed(given_up(), piece_, kCompute);
+  }
+  // After carry_out. Throws: DeviceError, and then the bytes are lost.
+  void carry_back() {
+    driver_.note_allocated(given_up(), piece_, kCompute);
+    Bytes done;
+    while (done < size_) done += piece_;
+    copy_back(done);
+    driver_.note_freed(to_, piece_, kCompute);
   }
 
-  // What the block takes that was free, at `to`, and gives up, at the end of `from`.
-  Bytes overhang() const { return piece_; }
-
  private:
+  std::byte* given_up() const { return from_ + (size_ - piece_).count; }
+  void copy_back(Bytes done) {
+    while (done > Bytes{}) {
+      done = done - piece_;
+      copy(from_, to_, done);
+    }
+  }
   void copy(std::byte* to, const std::byte* from, Bytes at) {
     driver_.copy({to + at.count, from + at.count, std::min(piece_, size_ - at), CopyDirection::device_to_device,
                   HostMemory::pinned, "compaction"},
@@ -44,13 +57,13 @@ class Slide {
   }
 
   Driver& driver_;
-  std::byte *const to_, *const from_;
-  const Bytes size_, piece_;
+  std::byte *to_, *from_;
+  Bytes size_, piece_;
 };
 
 }  // namespace
 
-std::optional<Bytes> CachingAllocator::compact(Bytes size, const BlockOwners& owners) {
+std::optional<Bytes> CachingAllocator::compact(Bytes size, const BlockOwners& owners, bool is_last_resort) {
   FERRY_CHECK(size >= Bytes{}, InvalidArgument, "there is no room of {} bytes", size.count);
   if (size == Bytes{}) return Bytes{};
   const Request request = request_for(size, kCompute);
@@ -59,9 +72,14 @@ std::optional<Bytes> CachingAllocator::compact(Bytes size, const BlockOwners& ow
   if (!uses_.idle()) collect(uses_.poll());
   release_small_segments();
   const bool small = request.pool == memory::PoolKind::small;
+  const memory::CompactionLimits& limits = is_last_resort ? memory::kLastResort : memory::kWorthIt;
+  const auto look = [&](memory::PoolKind pool, Bytes wanted) {
+    return memory::cheapest_compaction(heap_.segments(), pool, wanted, owners.may_move, limits);
+  };
   memory::Compaction plan;
-  if (small) plan = memory::cheapest_compaction(heap_.segments(), kSmallSegment, owners.may_move);
-  if (!plan.found) plan = memory::cheapest_compaction(heap_.segments(), request.size, owners.may_move);
+  if (small) plan = look(memory::PoolKind::large, kSmallSegment);
+  if (!plan.found) plan = look(memory::PoolKind::large, request.size);
+  if (!plan.found && small && is_last_resort) plan = look(memory::PoolKind::small, request.size);
   if (!plan.found) return std::nullopt;
   Bytes moved;
   for (Block* block : plan.slide) {
@@ -71,28 +89,35 @@ std::optional<Bytes> CachingAllocator::compact(Bytes size, const BlockOwners& ow
   return moved;
 }
 
-// Throws: DeviceError, and then the block is where it was.
+// With the segment that it holds, if it holds one. Throws: DeviceError, and then all is where it was.
 void CachingAllocator::slide(Block& block, const BlockOwners& owners) {
-  std::byte* const from = block.data;
-  std::byte* const to = block.left->data;
-  if (owners.settle) {
-    owners.settle(from);
-    uses_.forget(block);
-  } else {
-    uses_.order_owner_after(block);
+  const std::ptrdiff_t distance = block.data - block.left->data;
+  std::vector<Block*> live;
+  if (block.holds == nullptr) live.push_back(&block);
+  for (Block* inner = block.holds != nullptr ? block.holds->first : nullptr; inner != nullptr; inner = inner->right)
+    if (inner->state == BlockState::allocated) live.push_back(inner);
+  for (Block* each : live) {
+    if (owners.settle) {
+      owners.settle(each->data);
+      uses_.forget(*each);
+    } else {
+      uses_.order_owner_after(*each);
+    }
   }
-  Slide pieces(driver_, to, from, block.size);
-  const Bytes overhang = pieces.overhang();
-  driver_.note_allocated(to, overhang, kCompute);
+  std::vector<Slide> done;
+  done.reserve(live.size());
   try {
-    pieces.carry_out();
+    for (const Block* each : live) {
+      Slide slide(driver_, each->data - distance, each->data, each->size);
+      slide.carry_out();
+      done.push_back(slide);
+    }
   } catch (...) {
-    driver_.note_freed(to, overhang, kCompute);
+    for (; !done.empty(); done.pop_back()) done.back().carry_back();
     throw;
   }
-  driver_.note_freed(from + (block.size - overhang).count, overhang, kCompute);
+  for (const Block* each : live) owners.moved(each->data, each->data - distance);
   heap_.slide(block);
-  owners.moved(from, to);
 }
 
 }  // namespace ferry

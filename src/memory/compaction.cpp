@@ -9,8 +9,8 @@ namespace {
 
 class Search {
  public:
-  Search(Bytes size, const std::function<bool(void*)>& may_move)
-      : size_(size), may_move_(may_move), least_(size * kMostMoved + kBlockUnit) {}
+  Search(Bytes size, const std::function<bool(void*)>& may_move, const CompactionLimits& limits)
+      : size_(size), may_move_(may_move), limits_(limits), least_(size * limits.most_moved + kBlockUnit) {}
 
   void look_through(const Segment& segment) {
     run_.clear();
@@ -30,7 +30,13 @@ class Search {
  private:
   static bool is_free(const Block& block) { return block.state == BlockState::free; }
   bool slides(const Block& block) const {
-    return block.state == BlockState::allocated && block.holds == nullptr && may_move_(block.data);
+    if (block.holds != nullptr) return limits_.slides_segments && slides_whole(*block.holds, block.stream);
+    return block.state == BlockState::allocated && may_move_(block.data);
+  }
+  bool slides_whole(const Segment& segment, StreamId stream) const {
+    for (const Block* block = segment.first; block != nullptr; block = block->right)
+      if (block->stream != stream || !(is_free(*block) || slides(*block))) return false;
+    return true;
   }
 
   // For each end the window with fewest bytes that move is the shortest that has enough free ones; when one of its
@@ -67,7 +73,7 @@ class Search {
     for (std::size_t i = begin; i < end; ++i) {
       if (is_free(*run_[i])) {
         gap += run_[i]->size;
-      } else if (run_[i]->size.count > gap.count * kMostPieces) {
+      } else if (run_[i]->size.count > gap.count * limits_.most_pieces) {
         return false;
       }
     }
@@ -83,6 +89,7 @@ class Search {
 
   const Bytes size_;
   const std::function<bool(void*)>& may_move_;
+  const CompactionLimits limits_;
   std::vector<Block*> run_;
   std::size_t counted_ = 0;  // of the run, whose free bytes are summed
   Bytes least_;              // bytes that move, of the best window
@@ -91,10 +98,11 @@ class Search {
 
 }  // namespace
 
-Compaction cheapest_compaction(const Segment* segments, Bytes size, const std::function<bool(void*)>& may_move) {
-  Search search(size, may_move);
+Compaction cheapest_compaction(const Segment* segments, PoolKind pool, Bytes size,
+                               const std::function<bool(void*)>& may_move, const CompactionLimits& limits) {
+  Search search(size, may_move, limits);
   for (const Segment* segment = segments; segment != nullptr; segment = segment->next) {
-    if (segment->pool == PoolKind::large) search.look_through(*segment);
+    if (segment->pool == pool) search.look_through(*segment);
   }
   return std::move(search).result();
 }

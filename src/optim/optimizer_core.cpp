@@ -97,7 +97,7 @@ void OptimizerCore::step(std::source_location where) {
 }
 
 void OptimizerCore::update(std::vector<Batch>& batches, std::source_location where, RuntimeCore& core) {
-  const ResidencyScope scope(core);
+  const ResidencyScope scope(core, ResidencyScope::Addresses::may_change);
   for (Slot& slot : slots_) {
     if (slot.parameter.has_grad()) add(batches, slot, where);
   }
@@ -108,14 +108,17 @@ void OptimizerCore::update(std::vector<Batch>& batches, std::source_location whe
   }
 }
 
-// Everything is where the update needs it before the first parameter is written, and stays there.
+// Everything is where the update needs it before the first parameter is written, and stays there. Gradients first: where
+// they have to be computed again, that needs room.
 void OptimizerCore::secure(const std::vector<Batch>& batches, std::source_location where, RuntimeCore& core) {
+  for (const Batch& batch : batches) {
+    for (const ops::OptimizerGroup& group : batch.groups)
+      for (const Tensor* tensor : {&group.grad, &group.rows, &group.values}) bring_to(*tensor, batch.device, where);
+  }
   for (const Batch& batch : batches) {
     for (const ops::OptimizerGroup& group : batch.groups) {
       for (const Tensor& tensor : group.states) bring_to(tensor, batch.device, where);
-      for (const Tensor* tensor : {&group.param, &group.grad, &group.rows, &group.values, &group.master}) {
-        bring_to(*tensor, batch.device, where);
-      }
+      for (const Tensor* tensor : {&group.param, &group.master}) bring_to(*tensor, batch.device, where);
     }
   }
   if (Budget* budget = core.budget()) {

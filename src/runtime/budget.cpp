@@ -238,12 +238,13 @@ std::optional<std::vector<void*>> Budget::cheapest_room(Bytes size, const std::f
   return allocator_.cheapest_room(size, cost);
 }
 
-std::optional<Bytes> Budget::compact(Bytes size, const std::function<Storage*(void*)>& owner) {
+std::optional<Bytes> Budget::compact(Bytes size, const std::function<Storage*(void*)>& owner, bool is_last_resort) {
   return allocator_.compact(
-      size, {.may_move = [&](void* address) { return owner(address) != nullptr; },
-             // The copy that filled it is settled, so that only a copy of it can be under way.
-             .settle = [&](void* address) { order_move_after_copies(core_, *owner(address), context_); },
-             .moved = [&](void* from, void* to) { owner(from)->find(context_.device)->allocation.data = to; }});
+      size,
+      {.may_move = [&](void* address) { return owner(address) != nullptr; },
+       .settle = [&](void* address) { order_move_after_copies(core_, *owner(address), context_); },
+       .moved = [&](void* from, void* to) { owner(from)->find(context_.device)->allocation.data = to; }},
+      is_last_resort);
 }
 
 bool Budget::move(Storage& storage, void* address) {

@@ -54,7 +54,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   std::vector<std::shared_ptr<Storage>> run_again(const swap::Producer& producer,
                                                   std::span<Storage* const> inputs) override;
   std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void*)>& cost) const override;
-  std::optional<Bytes> compact(Bytes size, const std::function<Storage*(void*)>& owner) override;
+  std::optional<Bytes> compact(Bytes size, const std::function<Storage*(void*)>& owner, bool is_last_resort) override;
   bool move(Storage& storage, void* address) override;
   CachingAllocator::Arena arena() const override;
   Bytes free_bytes() const override;
@@ -87,11 +87,13 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   swap::Engine engine_;
 };
 
-// What is brought to a device inside stays there until the end. Without a budget it costs a load.
+// What is brought to a device inside stays there until the end, at its address unless those may change. Without a
+// budget it costs a load.
 class [[nodiscard]] ResidencyScope {
  public:
-  explicit ResidencyScope(RuntimeCore& core) {
-    if (Budget* budget = core.budget()) frame_.emplace(budget->engine());
+  using Addresses = swap::Engine::Addresses;
+  explicit ResidencyScope(RuntimeCore& core, Addresses addresses = Addresses::stay) {
+    if (Budget* budget = core.budget()) frame_.emplace(budget->engine(), addresses);
   }
 
  private:

@@ -53,9 +53,13 @@ bool is_same_view(const TensorImpl& a, const TensorImpl& b) {
   return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
 }
 
+// Of the tensor's first element in a replica at `base`.
+void* address_in(const TensorImpl& tensor, void* base) {
+  return base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
+}
+
 TensorView& add_view(ViewList& views, const TensorImpl& tensor, void* base) {
-  void* data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + tensor.offset * size_of(tensor.dtype);
-  return views.add(data, tensor.dtype, true, tensor.shape, tensor.strides);
+  return views.add(address_in(tensor, base), tensor.dtype, true, tensor.shape, tensor.strides);
 }
 
 }  // namespace
@@ -80,14 +84,15 @@ Call::Call(RuntimeCore& core, const ops::OpSchema& schema, ops::TensorPointers i
 
 void Call::run() {
   try {
-    const ResidencyScope scope(core_);
-    if (budget_ != nullptr && recorder_ == nullptr) correlation_ = budget_->next_correlation();
+    const ResidencyScope scope(core_, ResidencyScope::Addresses::may_change);
+    if (budget_ != nullptr) begin_under_budget();
     place();
     schema_.infer(infer_);
     if (budget_ != nullptr) announce();
     bring_inputs();
+    if (budget_ != nullptr && schema_.mutates != 0) announce_writes();
     allocate_outputs();
-    if (budget_ != nullptr) announce_writes();
+    if (is_budgeted() && schema_.mutates == 0) announce_outputs();
     launch();
     if (budget_ != nullptr) tell_budget();
     record();
@@ -212,12 +217,15 @@ void Call::prepare_inputs() {
 }
 
 void Call::announce_writes() {
-  for (std::size_t i = 0; schema_.mutates != 0 && i < inputs_.size(); ++i) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (ops::has(schema_.mutates, schema_.place(i)) && is_given(i)) {
       budget_->engine().before_write(*inputs_[i]->impl()->storage);
     }
   }
-  if (schema_.mutates != 0 || !is_budgeted()) return;
+  read_addresses_again();
+}
+
+void Call::announce_outputs() {
   for (const Tensor& output : outputs_) {
     if (output.defined()) budget_->engine().made(*output.impl()->storage);
   }
@@ -234,9 +242,28 @@ void Call::tell_budget() {
                          .outputs = outputs_});
 }
 
+void Call::begin_under_budget() {
+  if (recorder_ == nullptr) correlation_ = budget_->next_correlation();
+  moved_ = budget_->engine().moved();
+}
+
 void Call::bring_inputs() {
   input_views_.reserve(inputs_.size());
   for (std::size_t i = 0; i < inputs_.size(); ++i) add_input_view(i);
+  if (budget_ != nullptr) read_addresses_again();
+}
+
+// What made room moved inputs, perhaps.
+void Call::read_addresses_again() {
+  const Bytes moved = budget_->engine().moved();
+  if (std::exchange(moved_, moved) == moved) return;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const auto left_out = schema_.metadata_inputs | schema_.host_inputs;
+    if (!is_given(i) || ops::has(left_out, schema_.place(i))) continue;
+    const TensorImpl& tensor = laid_out(i);
+    const Replica* const replica = tensor.storage->find(placement_.device);
+    if (replica != nullptr) input_views_.at(i).data = address_in(tensor, replica->allocation.data);
+  }
 }
 
 void Call::add_mutated_outputs() {
@@ -268,6 +295,7 @@ void Call::allocate_outputs() {
     add_view(output_views_, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
     outputs_[i] = Tensor(std::move(tensor));
   }
+  if (budget_ != nullptr) read_addresses_again();
 }
 
 void Call::fill_cost(KernelLaunch& launch) const {

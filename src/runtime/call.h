@@ -33,6 +33,10 @@ class ViewList {
     if (uses_many_) return many_.emplace_back(TensorView{members...});
     return *new (&inline_[sizeof(TensorView) * count_++]) TensorView{members...};
   }
+  TensorView& at(std::size_t i) {
+    if (uses_many_) return many_[i];
+    return *std::launder(reinterpret_cast<TensorView*>(&inline_[sizeof(TensorView) * i]));
+  }
   std::span<const TensorView> views() const {
     if (uses_many_) return many_;
     return {std::launder(reinterpret_cast<const TensorView*>(inline_)), count_};
@@ -60,9 +64,12 @@ class Call final : private ops::HostValues {
   void launch();
   void record();
   // What a memory budget has to know before and after the launch.
+  void begin_under_budget();
   void announce();
   void prepare_inputs();
+  void read_addresses_again();
   void announce_writes();
+  void announce_outputs();
   void tell_budget();
   bool is_budgeted() const { return budget_ != nullptr && budget_->device() == placement_.device; }
 
@@ -98,6 +105,7 @@ class Call final : private ops::HostValues {
   Budget* budget_;
   std::uint64_t correlation_ = 0;
   Nanoseconds begin_{};
+  Bytes moved_{};  // by the budget when addresses were read last
   Cost cost_;
   std::vector<std::pair<std::size_t, Tensor>> copies_;  // laid-out inputs
   ViewList input_views_, output_views_;

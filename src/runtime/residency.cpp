@@ -287,6 +287,9 @@ void order_write_after_copies(RuntimeCore& core, Storage& storage, Device device
 }
 
 void order_move_after_copies(RuntimeCore& core, Storage& storage, DeviceContext& gpu) {
+  // It stays pending, for the allocator, which ends the copy's use of the memory, may be in the midst of a compaction.
+  if (const Replica& here = *storage.find(gpu.device); here.pending.value >= 0)
+    gpu.driver->wait_event(gpu.compute, here.pending);
   if (!storage.is_being_copied()) return;
   const Replica* const host = storage.find(cpu::device);
   // The host's replica was filled by the last of the copies; those of others came before.

@@ -27,8 +27,8 @@ std::shared_ptr<Storage> transfer(RuntimeCore& core, const TensorImpl& tensor, D
 
 // Compute work after this may write the storage's replica on `device`: copies of it to the host come first.
 void order_write_after_copies(RuntimeCore& core, Storage& storage, Device device);
-// The same for a move of the replica on the GPU, which waits for no later copies of other storages if it need not.
-// Requires: the replica has nothing to wait for.
+// The same for a move of the replica on the GPU, also after the copy that fills it; it waits for no later copies of
+// other storages if it need not.
 void order_move_after_copies(RuntimeCore& core, Storage& storage, DeviceContext& gpu);
 
 // Starts the copy of a storage from a device to pinned host memory, after all that its compute stream has now. False:

@@ -14,9 +14,19 @@ Engine::Engine(EngineOptions options, Mechanism& mechanism)
       restorer_(state_, mechanism, history_, transfers_, room_),
       planning_(state_, mechanism, room_, restorer_) {}
 
-Engine::Frame::Frame(Engine& engine) : engine_(engine) {
-  engine_.mutex_.lock();
-  first_held_ = engine_.held_.size();
+namespace {
+
+Engine& locked(Engine& engine, std::recursive_mutex& mutex) {
+  mutex.lock();
+  return engine;
+}
+
+}  // namespace
+
+Engine::Frame::Frame(Engine& engine, Addresses addresses)
+    : engine_(locked(engine, engine.mutex_)),
+      first_held_(engine.held_.size()),
+      outer_(std::exchange(engine.addresses_, addresses)) {
   ++engine_.frames_;
 }
 
@@ -26,18 +36,21 @@ Engine::Frame::~Frame() {
     engine_.held_.pop_back();
     engine_.let_go(last);
   }
+  engine_.addresses_ = outer_;
   if (--engine_.frames_ == 0) engine_.history_.bury();
   engine_.mutex_.unlock();
 }
 
-void Engine::hold(Value& value, Pinned pinned) {
-  held_.push_back({&value, pinned});
-  if (pinned == Pinned::yes && value.pins++ == 0) pinned_ += value.size;
+void Engine::hold(Value& value) {
+  held_.push_back({&value, addresses_});
+  if (value.holds++ == 0) in_use_ += value.size;
+  if (addresses_ == Addresses::stay) ++value.pins;
   room_.lock(value);
 }
 
 void Engine::let_go(const Held& held) {
-  if (held.pinned == Pinned::yes && --held.value->pins == 0) pinned_ = pinned_ - held.value->size;
+  if (--held.value->holds == 0) in_use_ = in_use_ - held.value->size;
+  if (held.address == Addresses::stay) --held.value->pins;
   room_.unlock(*held.value);
 }
 
@@ -62,7 +75,7 @@ void Engine::use(ferry::Storage& storage) {
 void Engine::prepare(ferry::Storage& storage) {
   Value* const value = History::value_of(storage);
   if (is_replaying() || value == nullptr) return;
-  hold(*value, Pinned::no);
+  hold(*value);
   bring(*value);
 }
 
@@ -127,7 +140,7 @@ void Engine::made(ferry::Storage& storage) {
 
 void Engine::ran(const CallNote& note) {
   state_.now += note.time;
-  planning_.held(pinned_);
+  planning_.held(in_use_);
   if (is_replaying()) {
     state_.stats.recompute_time += note.time;
     return;
@@ -176,14 +189,14 @@ void Engine::forget(Value& value) noexcept {
   room_.withdraw(value);
   room_.stop_leaving(value);
   transfers_.discard_file(value);
-  if (value.pins > 0) pinned_ = pinned_ - value.size;
+  if (value.holds > 0) in_use_ = in_use_ - value.size;
   if (value.locks > 0) std::erase_if(held_, [&](const Held& each) { return each.value == &value; });
   planning_.forget(value);
   history_.forget(value);
 }
 
 void Engine::next_iteration() {
-  const Frame frame(*this);
+  const Frame frame(*this, Addresses::stay);
   try {
     planning_.end_iteration();
     room_.end_iteration();
@@ -236,7 +249,7 @@ std::string Engine::refusal() const {
 }
 
 bool Engine::finish() noexcept {
-  const Frame frame(*this);
+  const Frame frame(*this, Addresses::stay);
   state_.finished = true;
   planning_.give_up();
   bool complete = true;

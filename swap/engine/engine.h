@@ -33,17 +33,22 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Whether what a frame uses keeps its address to the frame's end, or may be moved by an allocation: whoever began the
+  // frame then reads addresses again where `moved` has changed.
+  enum class Addresses : std::uint8_t { stay, may_change };
+
   // One op call, or a group of uses that belong together. Frames of a thread nest.
   class [[nodiscard]] Frame {
    public:
-    explicit Frame(Engine& engine);
+    Frame(Engine& engine, Addresses addresses);
     ~Frame();
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
 
    private:
     Engine& engine_;
-    std::size_t first_held_;
+    const std::size_t first_held_;
+    const Addresses outer_;
   };
 
   // Requires of all: a Frame of the calling thread.
@@ -51,13 +56,13 @@ class Engine {
   void before(const ops::OpSchema& schema, ops::TensorPointers inputs);
   // Whether memory was short by now: then it is worth to prepare calls.
   bool is_short() const { return room_.is_short(); }
-  // The storage is on the device after this and stays there, but may be moved until it is used: what a call needs is
-  // brought before the first address is taken, which leaves less in the way of large blocks. Nothing for one that the
-  // engine does not know. Throws: as use.
+  // What a call needs is there before it is used one by one, which leaves less in the way of large blocks. Nothing for
+  // a storage that the engine does not know. Throws: as use.
   void prepare(ferry::Storage& storage);
-  // The storage is on the device after this, locked, and keeps its address. Throws: OutOfMemory; what recomputing
-  // throws.
+  // The storage is on the device after this, locked to the frame's end. Throws: OutOfMemory; what recomputing throws.
   void use(ferry::Storage& storage);
+  // Bytes that were moved from one address to another, ever.
+  Bytes moved() const { return state_.stats.bytes_moved; }
   // It has a valid replica somewhere, and is locked.
   void use_anywhere(ferry::Storage& storage);
   // The call will write it. Requires: it is used by the frame.
@@ -100,13 +105,11 @@ class Engine {
 
  private:
   Value& tracked(ferry::Storage& storage);
-  // Pinned values keep their address.
-  enum class Pinned : std::uint8_t { no, yes };
   struct Held {
     Value* value;
-    Pinned pinned;
+    Addresses address;
   };
-  void hold(Value& value, Pinned pinned = Pinned::yes);
+  void hold(Value& value);
   void let_go(const Held& held);
   void bring(Value& value);
   // Its storage died, and others may have to be computed from it.
@@ -122,8 +125,9 @@ class Engine {
   Room room_;
   Restorer restorer_;
   Planning planning_;
-  std::vector<Held> held_;  // locked by frames, innermost last
-  Bytes pinned_{};          // of the values that frames have pinned, each once
+  std::vector<Held> held_;                 // locked by frames, innermost last
+  Bytes in_use_{};                         // of the values that frames hold, each once
+  Addresses addresses_ = Addresses::stay;  // in the innermost frame
   int frames_ = 0;
 };
 

@@ -47,6 +47,12 @@ double Layout::reserve_for(const Iteration& iteration, Bytes budget, double usua
   return std::min(usual, usual * share + spare);
 }
 
+Bytes Layout::unfilled(const Iteration& iteration) {
+  const bool has_small = std::ranges::any_of(
+      iteration.storages, [](const Storage& storage) { return storage.size.count > 0 && !is_large(storage.size); });
+  return has_small ? kSmallSegment * 2 : Bytes{};
+}
+
 // The arena and the plan's blocks while addresses are looked for.
 struct Layout::Survey {
   const Recorded& recorded;

@@ -24,6 +24,8 @@ class Layout {
   // Part of a budget that a plan for the iteration should leave to the small pool: all of `usual` where there is
   // nothing else.
   static double reserve_for(const Iteration& iteration, Bytes budget, double usual);
+  // What the small pool may hold beyond an iteration's small storages.
+  static Bytes unfilled(const Iteration& iteration);
 
   // Finds addresses for the plan's residencies, between an iteration and the next. `values` by storage of the
   // iteration: those that live. What of the arena is none of theirs stays where it is. Returns the bytes of residencies

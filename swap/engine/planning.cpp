@@ -170,7 +170,11 @@ void Planning::load(std::string_view json) {
 
 Bytes Planning::smallest() const {
   if (last_.ops.empty()) return largest_call_;
-  if (!smallest_) smallest_ = smallest_budget(last_, planner_options());
+  if (!smallest_) {
+    const Bytes planned = smallest_budget(last_, planner_options());
+    const Bytes peak{static_cast<std::int64_t>(static_cast<double>(planned.count) * (1 - kReserve))};
+    smallest_ = std::max(planned, peak + Layout::unfilled(last_));
+  }
   return std::max(*smallest_, largest_call_);
 }
 

@@ -85,27 +85,16 @@ void Restorer::run_again(Producer& producer) {
   std::vector<ferry::Storage*> inputs;
   for (const Operand& operand : producer.operands)
     inputs.push_back(operand.value == nullptr ? nullptr : operand.value->bytes());
-  // The call takes the addresses of its inputs and tells nobody.
+  // The call tells nobody of its inputs; where these move, it reads their addresses again.
   struct Replaying {
     Restorer& restorer;
     const bool outer;
     const Producer* const outer_call;
-    Producer& producer;
-    Replaying(Restorer& it, Producer& again)
-        : restorer(it),
-          outer(std::exchange(it.replaying_, true)),
-          outer_call(std::exchange(it.replayed_, &again)),
-          producer(again) {
-      pin(1);
-    }
+    Replaying(Restorer& it, const Producer& again)
+        : restorer(it), outer(std::exchange(it.replaying_, true)), outer_call(std::exchange(it.replayed_, &again)) {}
     ~Replaying() {
-      pin(-1);
       restorer.replayed_ = outer_call;
       restorer.replaying_ = outer;
-    }
-    void pin(int change) {
-      for (Operand& operand : producer.operands)
-        if (operand.value != nullptr) operand.value->pins += change;
     }
   };
   std::vector<std::shared_ptr<ferry::Storage>> results;

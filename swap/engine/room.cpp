@@ -1,6 +1,7 @@
 #include "swap/engine/room.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -159,11 +160,35 @@ bool Room::evict(Value& value) {
   return false;
 }
 
+// Whether it can be computed again beside a call of its size that waits for it. Of a long chain the last calls count.
+bool Room::needs_little_room(const Value& value) const {
+  constexpr std::int64_t kPart = 2;
+  constexpr std::size_t kLooks = 16;
+  if (state_.options.budget.count == 0) return true;
+  std::array<const Value*, kLooks> absent{&value};
+  std::size_t known = 1;
+  for (std::size_t look = 0; look < known; ++look) {
+    const Producer& producer = *absent[look]->producer;
+    Bytes bytes;
+    for (const Operand& operand : producer.operands) {
+      if (operand.value == nullptr) continue;
+      bytes += operand.value->size;
+      const bool is_absent = operand.value->is_evicted && operand.value->producer != nullptr;
+      if (is_absent && known < kLooks) absent[known++] = operand.value;
+    }
+    for (std::size_t i = 0; i < producer.result_count; ++i)
+      if (producer.results[i] != nullptr) bytes += producer.results[i]->size;
+    if (bytes.count > state_.options.budget.count / kPart) return false;
+  }
+  return true;
+}
+
 bool Room::evict_withdrawn(Value& value) {
   const Methods methods = state_.options.methods;
-  const bool may_recompute = methods != Methods::swap && value.producer != nullptr;
   const bool may_swap =
       transfers_.has_host_copy(value) || (methods != Methods::recompute && state_.options.link.exists());
+  const bool may_recompute =
+      methods != Methods::swap && value.producer != nullptr && (!may_swap || needs_little_room(value));
   bool swaps = may_swap;
   if (may_swap && may_recompute) {
     const Situation at = situation();
@@ -205,13 +230,17 @@ Room::Residents Room::residents() const {
   return result;
 }
 
-// No call has its address. What is still being copied in stays: the compute stream would wait for it.
-bool Room::may_move(const Value& value) const {
-  return value.pins == 0 && value.bytes()->find(state_.options.device)->pending.value < 0;
+// No call has its address.
+bool Room::may_move(const Value& value) const { return value.pins == 0; }
+
+// The compute stream would wait for it.
+bool Room::is_coming_in(const Value& value) const {
+  return value.bytes()->find(state_.options.device)->pending.value >= 0;
 }
 
 bool Room::move(Value& value, void* address) {
-  if (value.is_leaving || !may_move(value) || !mechanism_.move(*value.bytes(), address)) return false;
+  if (value.is_leaving || !may_move(value) || is_coming_in(value) || !mechanism_.move(*value.bytes(), address))
+    return false;
   state_.stats.bytes_moved += value.size;
   return true;
 }
@@ -233,14 +262,17 @@ void Room::clear(const void* address, Bytes size) {
 }
 
 // Moves what it may, so that `size` bytes fit in one place.
-bool Room::compact(Bytes size, const Residents& residents) {
+bool Room::compact(Bytes size, const Residents& residents, bool is_last_resort) {
   const auto owner = [&](void* address) {
     const auto resident = residents.find(address);
-    return resident != residents.end() && may_move(*resident->second) ? resident->second->bytes() : nullptr;
+    const bool moves = resident != residents.end() && may_move(*resident->second) &&
+                       (is_last_resort || !is_coming_in(*resident->second));
+    return moves ? resident->second->bytes() : nullptr;
   };
-  const std::optional<Bytes> moved = mechanism_.compact(size, owner);
+  const std::optional<Bytes> moved = mechanism_.compact(size, owner, is_last_resort);
   state_.stats.bytes_moved += moved.value_or(Bytes{});
-  return moved.has_value();
+  // Room that was there before did not do.
+  return moved.has_value() && (!is_last_resort || *moved > Bytes{});
 }
 
 // Evicts neighbours, so that `size` bytes fit in one place.
@@ -299,7 +331,8 @@ bool Room::make_room(Bytes missing) {
   const bool gathers_first = may_gather && (only_leaving_ || is_time_to_gather());
   if (gathers_first && gather(missing)) return true;
   if (only_leaving_) return false;
-  return choose_and_evict() || (may_gather && !gathers_first && gather(missing));
+  if (choose_and_evict() || (may_gather && !gathers_first && gather(missing))) return true;
+  return may_gather && compact(missing, residents(), true);
 }
 
 }  // namespace ferry::swap

@@ -108,6 +108,7 @@ class Room {
   bool copy_out(Value& value);
   bool evict(Value& value);
   bool evict_withdrawn(Value& value);
+  bool needs_little_room(const Value& value) const;
   bool choose_and_evict();
   void finish_leaving(Value& value);
   bool give_back_leaving(Bytes missing);
@@ -124,7 +125,8 @@ class Room {
     return result;
   }
   bool may_move(const Value& value) const;
-  bool compact(Bytes size, const Residents& residents);
+  bool is_coming_in(const Value& value) const;
+  bool compact(Bytes size, const Residents& residents, bool is_last_resort = false);
   bool make_contiguous(Bytes size, const Residents& residents);
 
   EngineState& state_;

@@ -43,7 +43,8 @@ struct Value final : StorageWatch {
   };
   std::vector<Consumer> consumers;               // calls that read it
   std::int32_t locks = 0;                        // of calls that use it now: it stays on the device
-  std::int32_t pins = 0;                         // of those that have its address: it does not move either
+  std::int32_t holds = 0;                        // of those, the ones of frames
+  std::int32_t pins = 0;                         // of those, the ones that keep its address: it does not move either
   std::int32_t chain = 0;                        // values without a storage in a row that lead to it
   bool is_evicted = false;                       // as the neighbourhood counts: it would have to be computed again
   bool is_leaving = false;                       // its device memory is given back when something needs room

@@ -58,11 +58,12 @@ class AllocatorProgram {
   }
   // Compacts for `size` bytes, where about three of four blocks may move, and then takes them. Driver failures are
   // counted. Returns the bytes moved.
-  Bytes compact(Bytes size) {
+  Bytes compact(Bytes size, bool is_last_resort = false) {
     const auto may_move = chosen_blocks();
     try {
       const auto moved = allocator_.compact(
-          size, {.may_move = may_move, .moved = [&](void* from, void* to) { note_move(from, to, may_move(from)); }});
+          size, {.may_move = may_move, .moved = [&](void* from, void* to) { note_move(from, to, may_move(from)); }},
+          is_last_resort);
       if (!moved) return {};
       allocate(size, streams_.front());
       return *moved;

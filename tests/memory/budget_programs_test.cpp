@@ -36,7 +36,9 @@ TEST_F(BudgetPrograms, KeepEveryPromiseThroughSeveralBudgets) {
       for (int step = 0; step < 400; ++step) {
         if (program.draw(100) == 0) allocator.empty_cache();
         program.step(kMiB * 6);
-        if (program.draw(3) == 0 && program.compact(kKiB * (1 + program.draw(9000))) > Bytes{}) ++compactions;
+        const bool is_last_resort = program.draw(2) == 0;
+        if (program.draw(3) == 0 && program.compact(kKiB * (1 + program.draw(9000)), is_last_resort) > Bytes{})
+          ++compactions;
         ASSERT_EQ(program.fault(), "") << "seed " << seed << ", round " << round << ", step " << step;
         ASSERT_LE(fake_->reserved(), limit);
       }
@@ -64,7 +66,7 @@ TEST_F(BudgetPrograms, EverythingMergesBackIntoOneBlock) {
     AllocatorProgram program(allocator, *fake_, streams_, seed);
     for (int step = 0; step < 500; ++step) {
       program.step(kMiB * 6);
-      if (step % 10 == 0) program.compact(kMiB * 5);
+      if (step % 10 == 0) program.compact(kMiB * 5, step % 20 == 0);
     }
     program.free_all();
     program.allocate(limit, compute_);

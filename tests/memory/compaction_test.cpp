@@ -35,7 +35,7 @@ class Row {
       if (blocks[i] < 0) heap_.put(*taken_[i]);
   }
   Compaction find(std::int64_t size, const std::set<const Block*>& stay = {}) const {
-    return cheapest_compaction(heap_.segments(), units(size), [&](void* address) {
+    return cheapest_compaction(heap_.segments(), PoolKind::large, units(size), [&](void* address) {
       return std::none_of(stay.begin(), stay.end(), [&](const Block* block) { return block->data == address; });
     });
   }
@@ -87,16 +87,16 @@ TEST(Compaction, SegmentsOfTheSmallPoolAndWaitingBlocksStay) {
 }
 
 TEST(Compaction, ALargeBlockSlidesOnlyWhereTheGapIsLargeEnough) {
-  EXPECT_TRUE(Row({-1, kMostPieces, -40}).find(41).found);
-  EXPECT_FALSE(Row({-1, kMostPieces + 1, -40}).find(41).found);
+  EXPECT_TRUE(Row({-1, kWorthIt.most_pieces, -40}).find(41).found);
+  EXPECT_FALSE(Row({-1, kWorthIt.most_pieces + 1, -40}).find(41).found);
   // In a longer run it slides further.
-  const Row row({-1, 1, -1, kMostPieces + 1, -40});
+  const Row row({-1, 1, -1, kWorthIt.most_pieces + 1, -40});
   EXPECT_EQ(row.find(41).slide, (std::vector<Block*>{row.block(1), row.block(3)}));
 }
 
 TEST(Compaction, NoMoreMovesThanIsWorthIt) {
-  EXPECT_TRUE(Row({-2, 4 * kMostMoved, -2}).find(4).found);
-  EXPECT_FALSE(Row({-2, 4 * kMostMoved + 1, -2}).find(4).found);
+  EXPECT_TRUE(Row({-2, 4 * kWorthIt.most_moved, -2}).find(4).found);
+  EXPECT_FALSE(Row({-2, 4 * kWorthIt.most_moved + 1, -2}).find(4).found);
 }
 
 // Tries all windows.
@@ -108,12 +108,12 @@ std::optional<Bytes> fewest_bytes(const std::vector<Block*>& blocks, Bytes size,
       const Block& block = *blocks[end];
       if (block.state == BlockState::free) {
         free += block.size;
-      } else if (stay.contains(&block) || block.size.count > free.count * kMostPieces) {
+      } else if (stay.contains(&block) || block.size.count > free.count * kWorthIt.most_pieces) {
         break;
       } else {
         moved += block.size;
       }
-      if (free >= size && moved <= size * kMostMoved && (!best || moved < *best)) best = moved;
+      if (free >= size && moved <= size * kWorthIt.most_moved && (!best || moved < *best)) best = moved;
     }
   }
   return best;

@@ -1,6 +1,6 @@
-// The smallest budget that the planner names for an iteration, it keeps; steps under it and larger ones end; planned
-// time never rises with the budget. On a simulated GPU in timing-only mode, for models and for
-// random programs.
+// The smallest budget that the planner names for an iteration, it keeps; the one that the runtime names trains models,
+// as does every larger one; planned time never rises with the budget. On a simulated GPU in timing-only mode, for
+// models and for random programs.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,6 +34,7 @@ using Loop = std::function<void(const std::function<void()>& after_step)>;
 struct Case {
   std::string name;
   Loop loop;
+  double works_from = 1;  // times the smallest budget named
 };
 std::ostream& operator<<(std::ostream& out, const Case& test) { return out << test.name; }
 
@@ -52,13 +53,13 @@ Case model_case(const char* name, std::int64_t batch, const models::Options& opt
           }};
 }
 
-// Without what needs values, and with steps that repeat.
+// Without what needs values, and with steps that repeat. So large that their tensors are not of the small pool.
 Case program_case(std::uint64_t seed) {
   ProgramSpec spec = random_spec(seed);
   spec.steps = kSteps;
   spec.repeats = true;
   spec.batch_changes = spec.late_zero = spec.reads_every_step = false;
-  spec.batch = 64;
+  spec.batch = 64 * 256;
   std::erase_if(spec.blocks, [](const BlockSpec& block) {
     const std::string_view kind = block_kinds()[block.kind].name;
     return kind == "steered_by_a_value" || kind == "shaped_by_tensors";
@@ -66,14 +67,18 @@ Case program_case(std::uint64_t seed) {
   for (std::size_t i = 0; i < spec.blocks.size(); ++i)
     for (std::size_t* input : {&spec.blocks[i].a, &spec.blocks[i].b})
       *input = std::min(*input, ProgramSpec::kInputs + i - 1);
-  return {fmt::format("program_{}", seed), [spec](const std::function<void()>& after_step) {
-            TrainingProgram program(spec);
-            for (int step = 0; step < spec.steps; ++step) {
-              program.step(step);
-              if (program.steps_by_hand()) current_core()->budget()->engine().next_iteration();
-              after_step();
-            }
-          }};
+  return {.name = fmt::format("program_{}", seed),
+          .loop =
+              [spec](const std::function<void()>& after_step) {
+                TrainingProgram program(spec);
+                for (int step = 0; step < spec.steps; ++step) {
+                  program.step(step);
+                  if (program.steps_by_hand()) current_core()->budget()->engine().next_iteration();
+                  after_step();
+                }
+              },
+          // What is computed again before there is a plan may need more than the plan.
+          .works_from = 1.25};
 }
 
 struct Outcome {
@@ -137,28 +142,17 @@ TEST_P(SmallestBudget, IsNamedByTheRefusalOfAPlanAndIsPlanned) {
   EXPECT_LE(kept.plan->cost.peak, *refused.smallest);
 }
 
-// A run ends with all its steps or with OutOfMemory, and inside the budget. Which of these is not asked for the budgets
-// just above the planner's: it counts bytes, and blocks have addresses.
-TEST_P(SmallestBudget, IsNoMoreThanThePeakAndEveryStepUnderALargerOneEnds) {
+TEST_P(SmallestBudget, AndEveryLargerOneTrains) {
   ASSERT_EQ(ample().shortage, "");
   const Bytes smallest = ample().smallest;
-  const Bytes peak = swap::unconstrained(ample().iteration).peak;
-  EXPECT_LE(static_cast<double>(smallest.count), static_cast<double>(peak.count) / (1 - swap::Planning::kReserve) + 1);
-  double first = 0;  // of the smallest that trains
-  int refused = 0;   // larger ones that do not
-  for (double factor = 1; factor < 2; factor *= full_test() ? 1.02 : 1.25) {
+  for (double factor = GetParam().works_from; factor < 2; factor *= full_test() ? 1.02 : 1.25) {
     const Bytes size{static_cast<std::int64_t>(static_cast<double>(smallest.count) * factor)};
-    SCOPED_TRACE(fmt::format("{:.3f} of the smallest, {} bytes", factor, size.count));
+    SCOPED_TRACE(fmt::format("{:.3f} of the smallest, {}", factor, to_string(smallest)));
     const Outcome outcome = run(GetParam(), size);
     EXPECT_LE(outcome.reserved, size);
-    EXPECT_EQ(outcome.steps == kSteps, outcome.shortage.empty()) << outcome.shortage;
-    if (first == 0 && outcome.shortage.empty()) first = factor;
-    refused += first > 0 && !outcome.shortage.empty();
+    EXPECT_EQ(outcome.shortage, "");
+    EXPECT_EQ(outcome.steps, kSteps);
   }
-  fmt::print("peak {}, smallest {} ({:.3f}), trains in {:.2f} of that, {} larger budgets refused\n", to_string(peak),
-             to_string(smallest), static_cast<double>(smallest.count) / static_cast<double>(peak.count), first,
-             refused);
-  EXPECT_GT(first, 0);
 }
 
 TEST_P(SmallestBudget, PlannedTimeNeverRisesWithTheBudget) {
