@@ -222,7 +222,7 @@ void Call::announce_writes() {
       budget_->engine().before_write(*inputs_[i]->impl()->storage);
     }
   }
-  read_addresses_again();
+  if (has_moved_inputs()) read_addresses_again();
 }
 
 void Call::announce_outputs() {
@@ -250,13 +250,9 @@ void Call::begin_under_budget() {
 void Call::bring_inputs() {
   input_views_.reserve(inputs_.size());
   for (std::size_t i = 0; i < inputs_.size(); ++i) add_input_view(i);
-  if (budget_ != nullptr) read_addresses_again();
 }
 
-// What made room moved inputs, perhaps.
 void Call::read_addresses_again() {
-  const Bytes moved = budget_->engine().moved();
-  if (std::exchange(moved_, moved) == moved) return;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const auto left_out = schema_.metadata_inputs | schema_.host_inputs;
     if (!is_given(i) || ops::has(left_out, schema_.place(i))) continue;
@@ -295,7 +291,7 @@ void Call::allocate_outputs() {
     add_view(output_views_, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
     outputs_[i] = Tensor(std::move(tensor));
   }
-  if (budget_ != nullptr) read_addresses_again();
+  if (budget_ != nullptr && has_moved_inputs()) read_addresses_again();
 }
 
 void Call::fill_cost(KernelLaunch& launch) const {

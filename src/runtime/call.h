@@ -67,6 +67,8 @@ class Call final : private ops::HostValues {
   void begin_under_budget();
   void announce();
   void prepare_inputs();
+  // Since the call began; what made room did, perhaps.
+  bool has_moved_inputs() const { return budget_->engine().moved() != moved_; }
   void read_addresses_again();
   void announce_writes();
   void announce_outputs();
@@ -105,7 +107,7 @@ class Call final : private ops::HostValues {
   Budget* budget_;
   std::uint64_t correlation_ = 0;
   Nanoseconds begin_{};
-  Bytes moved_{};  // by the budget when addresses were read last
+  Bytes moved_{};  // by the budget, when the call began
   Cost cost_;
   std::vector<std::pair<std::size_t, Tensor>> copies_;  // laid-out inputs
   ViewList input_views_, output_views_;
