@@ -81,7 +81,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(feasible, sorted(feasible, reverse=True))
 
     def test_refuses_a_budget_and_names_the_smallest_that_works(self):
-        refused = figures("--budget", "0.4x", "--rows", "hybrid", "--no-largest-batch", "--no-ladder")
+        refused = figures("--budget", "0.3x", "--rows", "hybrid", "--no-largest-batch", "--no-ladder")
         hybrid = refused["rows"][1]
         self.assertFalse(hybrid["feasible"])
         self.assertIsNone(hybrid["step_ms"])
@@ -92,7 +92,7 @@ class Compare(unittest.TestCase):
         self.assertTrue(works["rows"][1]["feasible"])
         self.assertLessEqual(works["rows"][1]["peak_reserved"], smallest)
         self.assertIsNone(works["smallest_budget"])
-        text = run(*MODEL, "--budget", "0.4x", "--rows", "hybrid", "--no-largest-batch", "--no-ladder").stdout
+        text = run(*MODEL, "--budget", "0.3x", "--rows", "hybrid", "--no-largest-batch", "--no-ladder").stdout
         self.assertIn(f"({smallest} bytes)", text)
 
     # Its bytes fit the link during the step.
