@@ -157,4 +157,6 @@ bool full_test() {
   return text != nullptr && std::string_view(text) == "1";
 }
 
+bool brief_test() { return std::getenv("FERRY_TEST_BRIEF") != nullptr; }
+
 }  // namespace ferry::test

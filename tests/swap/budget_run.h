@@ -44,5 +44,7 @@ ProgramSpec shrunk(ProgramSpec spec, const std::function<bool(const ProgramSpec&
 std::optional<std::uint64_t> seed_from_environment();
 // FERRY_TEST_FULL=1: as many programs as a release asks for.
 bool full_test();
+// FERRY_TEST_BRIEF, as under sanitizers: few cases of what takes long.
+bool brief_test();
 
 }  // namespace ferry::test
