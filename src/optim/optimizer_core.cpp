@@ -108,8 +108,8 @@ void OptimizerCore::update(std::vector<Batch>& batches, std::source_location whe
   }
 }
 
-// Everything is where the update needs it before the first parameter is written, and stays there. Gradients first: where
-// they have to be computed again, that needs room.
+// Everything is where the update needs it before the first parameter is written, and stays there. Gradients first:
+// where they have to be computed again, that needs room.
 void OptimizerCore::secure(const std::vector<Batch>& batches, std::source_location where, RuntimeCore& core) {
   for (const Batch& batch : batches) {
     for (const ops::OptimizerGroup& group : batch.groups)
