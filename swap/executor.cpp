@@ -44,12 +44,25 @@ void Executor::unlock(StorageIndex s) {
   if (--state(s).locks == 0) strategy_.evictable(s);
 }
 
+// Returns the block's number in the queue; kNone: it is free at once.
+std::int64_t Executor::give_back(StorageIndex s, Nanoseconds end) {
+  if (end <= now_) {
+    used_ -= storage(s).size;
+    end_residency(state(s).residency);
+    return kNone;
+  }
+  leaving_ += storage(s).size;
+  const auto later = std::ranges::upper_bound(leaving_queue_, end, {}, &Leaving::end);
+  leaving_queue_.insert(later, {end, s, state(s).residency, ++last_leaving_});
+  return last_leaving_;
+}
+
 void Executor::reap() {
   while (!leaving_queue_.empty() && leaving_queue_.front().end <= now_) {
-    const auto [end, s, residency] = leaving_queue_.front();
+    const auto [end, s, residency, number] = leaving_queue_.front();
     leaving_queue_.pop_front();
     end_residency(residency);
-    state(s).leaving = false;
+    if (state(s).leaving == number) state(s).leaving = kNone;
     used_ -= storage(s).size;
     leaving_ -= storage(s).size;
   }
@@ -107,11 +120,11 @@ bool Executor::allocate(Bytes bytes) {
 void Executor::drop(StorageIndex s) {
   State& it = state(s);
   if (it.resident) {
-    used_ -= storage(s).size;
-    end_residency(it.residency);
+    give_back(s, it.arrival);
     strategy_.not_evictable(s);
-  }  // a block that is leaving is free only when its copy has passed, of use or not
+  }
   it.resident = false;
+  it.leaving = kNone;  // its block is free only when its copy has passed, of use or not
   it.host_ready = kNever;
   for (const TensorIndex t : tensors_.of(s)) defined_[static_cast<std::size_t>(t)] = false;
   note(Step::Kind::drop, s);
@@ -132,24 +145,16 @@ void Executor::leave(StorageIndex s) {
   it.resident = false;
   note(Step::Kind::leave, s);
   strategy_.not_evictable(s);
-  if (it.host_ready <= now_) {
-    used_ -= storage(s).size;
-    end_residency(it.residency);
-    return;
-  }
-  it.leaving = true;
-  leaving_ += storage(s).size;
-  const auto later = std::ranges::upper_bound(leaving_queue_, it.host_ready, {}, &Leaving::end);
-  leaving_queue_.insert(later, {it.host_ready, s, it.residency});
+  it.leaving = give_back(s, std::max(it.host_ready, it.arrival));
 }
 
 bool Executor::bring_in(StorageIndex s) {
   reap();
   State& it = state(s);
-  if (it.leaving) {  // the block is still there: keep it
-    it.leaving = false;
+  if (it.leaving != kNone) {  // the block is still there: keep it
     leaving_ -= storage(s).size;
-    std::erase_if(leaving_queue_, [s](const Leaving& entry) { return entry.storage == s; });
+    std::erase_if(leaving_queue_, [&](const Leaving& entry) { return entry.number == it.leaving; });
+    it.leaving = kNone;
   } else {
     if (!allocate(storage(s).size)) return false;
     begin_residency(s);
@@ -248,6 +253,7 @@ bool Executor::finish(const Frame& frame) {
     cost_.stall += std::max(arrival - now_, Nanoseconds{0});
     now_ = std::max(now_, arrival);
   }
+  if (options_.starts != nullptr && !frame.again) options_.starts->push_back(now_);
   now_ += it.time;
   if (frame.again) cost_.recompute += it.time;
   if (now_ > options_.time_limit) return fail("thrashing: the time limit is passed");
@@ -309,8 +315,9 @@ Cost Executor::run() {
   return cost_;
 }
 
+// The next iteration finds an idle link.
 void Executor::run_end() {
-  Nanoseconds end = now_;
+  Nanoseconds end = std::max(now_, out_.tail());
   for (const TensorIndex t : iteration_.kept) end = std::max(end, state(tensor(t).storage).arrival);
   cost_.stall += end - now_;
   cost_.time = end;

@@ -53,6 +53,8 @@ class Executor {
     Nanoseconds time_limit = Nanoseconds::max();  // a run that takes longer is not feasible
     Program* record = nullptr;                    // what was done is appended to it
     ResidencyLog* residencies = nullptr;          // notes when memory is taken and given back
+    std::vector<Nanoseconds>* starts =
+        nullptr;  // the time at which each op began to run for the first time is appended
   };
 
   Executor(const Iteration& iteration, const StorageTensors& tensors, const Options& options, Strategy& strategy);
@@ -91,9 +93,10 @@ class Executor {
   static constexpr Nanoseconds kNever = Nanoseconds::max();
 
   struct State {
-    bool resident = false, released = false, leaving = false;
+    bool resident = false, released = false;
     std::int32_t locks = 0;
     std::int32_t residency = kNone;  // in options.residencies
+    std::int64_t leaving = kNone;    // its entry in leaving_queue_, while its block may be had back
     Nanoseconds last_access = Nanoseconds::min();
     Nanoseconds host_ready = kNever;  // end of the copy to the host
     Nanoseconds arrival{};            // end of the last copy to the device
@@ -105,10 +108,12 @@ class Executor {
     std::size_t next = 0;
     bool again;
   };
+  // A block that is given back when the copies from and to it have passed.
   struct Leaving {
     Nanoseconds end;
     StorageIndex storage;
     std::int32_t residency;
+    std::int64_t number;
   };
 
   State& state(StorageIndex s) { return states_[static_cast<std::size_t>(s)]; }
@@ -123,6 +128,7 @@ class Executor {
   bool fail(std::string reason);
   void lock(StorageIndex s);
   void unlock(StorageIndex s);
+  std::int64_t give_back(StorageIndex s, Nanoseconds end);
   void reap();
   bool wait_for_leaving(Bytes bytes);
   bool allocate(Bytes bytes);
@@ -155,6 +161,7 @@ class Executor {
   CopyQueue out_, in_;
   Nanoseconds now_{};
   Bytes used_{}, leaving_{};
+  std::int64_t last_leaving_ = kNone;
   Cost cost_;
 };
 

@@ -12,20 +12,31 @@ namespace {
 
 constexpr std::int64_t kTiny = 2'000;  // storages below this part of the budget stay
 
+// Of gaps and ops, and schedules, for an effort of 1.
+constexpr double kVisits = 5e7, kTrials = 4000;
+constexpr std::int64_t kProgramVisits = 16;  // what a step of a program costs to make and to evaluate
+
 constexpr OpIndex kAnyOp = std::numeric_limits<OpIndex>::max();
 
 std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // `storage` is not used by the ops between `from` and `to`. While it is chosen, the ops from `first` up to, not
-// including, `back` have its memory; its copies begin at `out` and `in`.
+// including, `back` have its memory; its copies begin at `out` and `in`. After the last use there is nothing to bring
+// back: `to` is where the storage is released. Values never change: the copy out of the first
+// chosen gap of a storage serves the later ones, too.
 struct Gap {
   StorageIndex storage;
   OpIndex from, to;
   Nanoseconds out_time{}, in_time{};
+  bool returns = true;
   bool chosen = false, barred = false;
+  std::int32_t copied_by = kNone;  // the first chosen gap of the storage, if that is another one before it
   OpIndex latest_first = kAnyOp, earliest_back = 0;  // whatever waits for it
   Nanoseconds out{}, in{};
   OpIndex first = 0, back = 0;
+
+  Nanoseconds out_length() const { return copied_by == kNone ? out_time : Nanoseconds{0}; }
+  Nanoseconds out_end() const { return out + out_length(); }
 };
 
 // A copy that may begin at `release` and should end by `deadline`.
@@ -61,6 +72,7 @@ struct Ranking {
   double benefit_power = 1;  // (bytes × ops that lack them)^this ÷ link time
   bool worst_first = true;   // the op that lacks most memory is helped first, not the earliest
   double noise = 0;          // ranks are multiplied by e^(up to ± this)
+  double at_once = 1;        // part of the memory that an op lacks for which gaps are taken before copies are lined up
   double barred = 0;         // part of the gaps that are taken only where no other helps
 };
 
@@ -70,10 +82,12 @@ class Scheduler {
       : iteration_(iteration), uses_(uses), options_(options), random_(options.seed) {
     find_use();
     find_gaps();
+    forget_waits();
   }
 
-  // Chooses gaps until every op fits. False: one cannot.
+  // Chooses gaps until every op fits. False: one cannot, or the effort is spent.
   bool run(const Ranking& ranking) {
+    ++trials_;
     ranking_ = ranking;
     const auto budget = static_cast<std::int64_t>(static_cast<double>(options_.budget.count) * ranking.part);
     unrelieved_ = use_;
@@ -85,6 +99,7 @@ class Scheduler {
                             ? std::ranges::max_element(excess_)
                             : std::ranges::find_if(excess_, [](std::int64_t bytes) { return bytes > 0; });
       if (next == excess_.end() || *next <= 0) return true;
+      if (spent() >= 1) return false;
       const auto op = static_cast<OpIndex>(next - excess_.begin());
       if (!relieve(op, false) && !relieve(op, true)) return false;
     }
@@ -94,6 +109,14 @@ class Scheduler {
     for (Gap& gap : gaps_) forget(gap);
   }
   const std::vector<Gap>& gaps() const { return gaps_; }
+
+  // When the ops begin, and the last ends, by which copies are timed from now on. Waiting for copies makes time for
+  // others.
+  void time_by(const std::vector<Nanoseconds>& starts) { starts_ = starts; }
+  void forget_waits() {
+    starts_.clear();
+    for (OpIndex op = 0; op <= uses_.ops(); ++op) starts_.push_back(uses_.start(op));
+  }
 
   // Starts from these choices, some of them changed.
   void start_near(const std::vector<Gap>& gaps) {
@@ -118,6 +141,12 @@ class Scheduler {
     }
   }
 
+  // Part of the effort.
+  double spent() const {
+    return std::max(static_cast<double>(visits_) / kVisits, static_cast<double>(trials_) / kTrials) / options_.effort;
+  }
+  void spend(std::int64_t visits) { visits_ += visits; }
+  std::int64_t trials() const { return trials_; }
   double uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
 
   Program program() {
@@ -126,11 +155,12 @@ class Scheduler {
     std::ranges::stable_sort(gaps, {}, [](const Gap* gap) { return gap->out; });
     for (const Gap* gap : gaps) before[index(gap->first)].push_back({Step::Kind::leave, gap->storage});
     std::ranges::stable_sort(gaps, {}, [](const Gap* gap) { return gap->in; });
-    for (const Gap* gap : gaps) before[index(gap->back)].push_back({Step::Kind::bring_in, gap->storage});
+    for (const Gap* gap : gaps)
+      if (gap->returns) before[index(gap->back)].push_back({Step::Kind::bring_in, gap->storage});
     std::ranges::stable_sort(gaps, {}, [](const Gap* gap) { return gap->out; });
     for (const Gap* gap : gaps) {
       const OpIndex op = first_op_from(gap->out);  // leaving starts the copy that has not started
-      if (op < gap->first) before[index(op)].push_back({Step::Kind::copy_out, gap->storage});
+      if (gap->copied_by == kNone && op < gap->first) before[index(op)].push_back({Step::Kind::copy_out, gap->storage});
     }
     return merged(before);
   }
@@ -141,6 +171,8 @@ class Scheduler {
     gap.latest_first = kAnyOp;
     gap.earliest_back = 0;
   }
+
+  Nanoseconds start(OpIndex op) const { return starts_[index(std::min(op, uses_.ops()))]; }
 
   // Bytes during each op without a budget.
   void find_use() {
@@ -168,23 +200,31 @@ class Scheduler {
 
   void find_gaps() {
     std::vector<OpIndex> created(iteration_.storages.size(), kNone);  // the last op before it was there
+    std::vector<OpIndex> released(iteration_.storages.size(), uses_.ops());
     OpIndex next_op = 0;
     for (const Event& event : iteration_.events) {
       if (event.kind == Event::Kind::run) next_op = event.index + 1;
       if (event.kind == Event::Kind::create)
         created[index(iteration_.tensors[index(event.index)].storage)] = next_op - 1;
+      if (event.kind == Event::Kind::release) released[index(event.index)] = next_op;
     }
     for (std::size_t s = 0; s < iteration_.storages.size(); ++s) {
       const auto storage = static_cast<StorageIndex>(s);
       if (iteration_.storages[s].pinned || iteration_.storages[s].size.count * kTiny < options_.budget.count) continue;
       const OpIndex made = uses_.producer(storage);
       for (OpIndex from = made == kNone ? created[s] : made; from < uses_.ops();) {
-        const OpIndex to = uses_.next(storage, from + 1);
-        if (to == uses_.beyond()) break;
+        const OpIndex next = uses_.next(storage, from + 1);
+        const bool returns = next != uses_.beyond();
+        const OpIndex to = returns ? next : released[s];
         const Bytes size = iteration_.storages[s].size;
         if (to > from + 1)
-          gaps_.push_back({storage, from, to, options_.link.out_time(size), options_.link.in_time(size)});
-        from = to;
+          gaps_.push_back({.storage = storage,
+                           .from = from,
+                           .to = to,
+                           .out_time = options_.link.out_time(size),
+                           .in_time = returns ? options_.link.in_time(size) : Nanoseconds{0},
+                           .returns = returns});
+        from = next;
       }
     }
   }
@@ -194,7 +234,7 @@ class Scheduler {
     OpIndex low = 0, high = uses_.ops();
     while (low < high) {
       const OpIndex middle = low + (high - low) / 2;
-      if (uses_.start(middle) >= time) {
+      if (start(middle) >= time) {
         high = middle;
       } else {
         low = middle + 1;
@@ -212,30 +252,54 @@ class Scheduler {
 
   // Copies start between ops.
   void find_range(Gap& gap) const {
-    gap.first = std::min(first_op_from(gap.out + gap.out_time), gap.latest_first);
+    gap.first = std::min(first_op_from(gap.out_end()), gap.latest_first);
     gap.back = first_op_from(gap.in);
-    if (gap.back > 0 && uses_.start(gap.back) > gap.in) --gap.back;
+    if (gap.back > 0 && start(gap.back) > gap.in) --gap.back;
     gap.back = std::max(gap.back, gap.earliest_back);
+  }
+
+  // Gaps of a storage follow each other in gaps_.
+  void find_copies() {
+    std::int32_t first = kNone;
+    for (std::size_t i = 0; i < gaps_.size(); ++i) {
+      if (first != kNone && gaps_[index(first)].storage != gaps_[i].storage) first = kNone;
+      gaps_[i].copied_by = first;
+      if (first == kNone && gaps_[i].chosen) first = static_cast<std::int32_t>(i);
+    }
   }
 
   // All chosen gaps' copies, out as early and in as late as can be; then what is still over the budget.
   void reschedule() {
+    visits_ += std::ssize(gaps_) + std::ssize(excess_);
+    find_copies();
     const std::vector<Gap*> gaps = chosen();
     std::vector<Job> jobs(gaps.size());
     for (std::size_t i = 0; i < gaps.size(); ++i)
-      jobs[i] = {uses_.start(gaps[i]->from + 1), uses_.start(gaps[i]->latest_first), gaps[i]->out_time};
+      jobs[i] = {start(gaps[i]->from + 1), start(gaps[i]->latest_first), gaps[i]->out_length()};
     line_up(jobs);
     for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i]->out = jobs[i].begin;
+    for (Gap* gap : gaps)
+      if (gap->copied_by != kNone) gap->out = earliest_out(*gap);
     // The same with time running backwards.
     for (std::size_t i = 0; i < gaps.size(); ++i)
-      jobs[i] = {-uses_.start(gaps[i]->to), -uses_.start(gaps[i]->earliest_back), gaps[i]->in_time};
+      jobs[i] = {-start(gaps[i]->to), -start(gaps[i]->earliest_back), gaps[i]->in_time};
     line_up(jobs);
     for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i]->in = -(jobs[i].begin + jobs[i].length);
-    excess_ = unrelieved_;
+    changes_.assign(unrelieved_.size() + 1, 0);
     for (Gap* gap : gaps) {
       find_range(*gap);
-      for (OpIndex o = gap->first; o < gap->back; ++o) excess_[index(o)] -= size_of(*gap);
+      if (gap->first >= gap->back) continue;
+      changes_[index(gap->first)] -= size_of(*gap);
+      changes_[index(gap->back)] += size_of(*gap);
     }
+    excess_ = unrelieved_;
+    std::int64_t away = 0;
+    for (std::size_t o = 0; o < excess_.size(); ++o) excess_[o] += away += changes_[o];
+  }
+
+  Nanoseconds earliest_out(const Gap& gap) const {
+    const Nanoseconds idle = start(gap.from + 1);
+    return gap.copied_by == kNone ? idle : std::max(idle, gaps_[index(gap.copied_by)].out_end());
   }
 
   // When the copies end, and begin, that would go before those of a gap that has to relieve `op`.
@@ -243,7 +307,7 @@ class Scheduler {
     Nanoseconds out = Nanoseconds::min(), in = Nanoseconds::max();
     for (const Gap& gap : gaps_) {
       if (!gap.chosen) continue;
-      if (gap.latest_first <= op) out = std::max(out, gap.out + gap.out_time);
+      if (gap.latest_first <= op && gap.copied_by == kNone) out = std::max(out, gap.out_end());
       if (gap.earliest_back > op) in = std::min(in, gap.in);
     }
     return {out, in};
@@ -251,46 +315,59 @@ class Scheduler {
 
   std::int64_t size_of(const Gap& gap) const { return iteration_.storages[index(gap.storage)].size.count; }
 
-  double score(const Gap& gap) const {
+  double score(const Gap& gap) {
+    visits_ += gap.back - gap.first;
     double relief = 0;
     for (OpIndex o = gap.first; o < gap.back; ++o)
       relief += static_cast<double>(std::clamp<std::int64_t>(excess_[index(o)], 0, size_of(gap)));
-    return std::pow(relief, ranking_.benefit_power) / static_cast<double>((gap.out_time + gap.in_time).count());
+    return std::pow(relief, ranking_.benefit_power) / static_cast<double>((gap.out_length() + gap.in_time).count() + 1);
   }
 
-  // Takes the best gap that gives memory to `op`: one whose copies nobody waits for, else that with the shortest wait.
-  // False: there is none of those that are barred, or not.
-  bool relieve(OpIndex op, bool barred) {
-    Gap* best = nullptr;
-    double most = -1, shortest = std::numeric_limits<double>::infinity();
+  // A gap that gives memory to `op`.
+  struct Relief {
+    Gap* gap = nullptr;
+    bool waits = false;  // somebody has to wait for its copies
+    double rank = 0;     // of those that wait, the shorter time the larger
+    bool operator<(const Relief& other) const { return waits != other.waits ? waits : rank < other.rank; }
+  };
+
+  void find_reliefs(OpIndex op, bool barred) {
+    reliefs_.clear();
+    visits_ += std::ssize(gaps_);
     const auto [out, in] = queues(op);
     for (Gap& gap : gaps_) {
       const bool covers_op = gap.from < op && op < gap.to;
       if (gap.barred != barred || !covers_op || (gap.chosen && gap.first <= op && op < gap.back)) continue;
       if (!gap.chosen) {
-        gap.out = std::max(uses_.start(gap.from + 1), out);
-        gap.in = std::min(uses_.start(gap.to), in) - gap.in_time;
+        gap.out = gap.copied_by == kNone ? std::max(earliest_out(gap), out) : earliest_out(gap);
+        gap.in = std::min(start(gap.to), in) - gap.in_time;
         find_range(gap);
       }
-      auto wait = static_cast<double>((std::max(gap.out + gap.out_time - uses_.start(op), Nanoseconds{0}) +
-                                       std::max(uses_.start(op + 1) - gap.in, Nanoseconds{0}))
-                                          .count());
+      const auto wait = static_cast<double>(
+          (std::max(gap.out_end() - start(op), Nanoseconds{0}) + std::max(start(op + 1) - gap.in, Nanoseconds{0}))
+              .count());
       const bool waits = gap.chosen || wait > 0;
       const double chance = ranking_.noise == 0 ? 1 : std::exp(ranking_.noise * (2 * uniform() - 1));
-      const double rank = waits ? 0 : score(gap) * chance;
-      wait *= chance;
-      if (waits ? (most >= 0 || wait >= shortest) : rank <= most) continue;
-      if (waits) {
-        shortest = wait;
-      } else {
-        most = rank;
-      }
-      best = &gap;
+      reliefs_.push_back({&gap, waits, (waits ? -wait : score(gap)) * chance});
     }
-    if (best == nullptr) return false;
-    best->chosen = true;
-    best->latest_first = std::min(best->latest_first, op);
-    best->earliest_back = std::max(best->earliest_back, op + 1);
+  }
+
+  // Takes the best gaps that give memory to `op`. False: there is none of those that are barred, or not.
+  bool relieve(OpIndex op, bool barred) {
+    find_reliefs(op, barred);
+    if (reliefs_.empty()) return false;
+    const auto wanted = static_cast<std::int64_t>(static_cast<double>(excess_[index(op)]) * ranking_.at_once);
+    std::make_heap(reliefs_.begin(), reliefs_.end());
+    std::int64_t taken = 0;
+    do {
+      std::pop_heap(reliefs_.begin(), reliefs_.end());
+      Gap& gap = *reliefs_.back().gap;
+      reliefs_.pop_back();
+      gap.chosen = true;
+      gap.latest_first = std::min(gap.latest_first, op);
+      gap.earliest_back = std::max(gap.earliest_back, op + 1);
+      taken += size_of(gap);
+    } while (taken < wanted && !reliefs_.empty());
     reschedule();
     return true;
   }
@@ -320,7 +397,11 @@ class Scheduler {
   const GapOptions& options_;
   std::mt19937_64 random_;
   Ranking ranking_;
+  std::vector<Nanoseconds> starts_;                      // by op, and the end
   std::vector<std::int64_t> use_, unrelieved_, excess_;  // by op; bytes over the budget without gaps, and now
+  std::vector<std::int64_t> changes_;
+  std::vector<Relief> reliefs_;
+  std::int64_t visits_ = 0, trials_ = 0;
   std::vector<Gap> gaps_;
 };
 
@@ -329,41 +410,54 @@ class Scheduler {
 GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const GapOptions& options) {
   Scheduler scheduler(iteration, uses, options);
   GapSchedule best;
-  std::vector<Gap> gaps;  // what changes start from
+  std::vector<Gap> gaps;                            // what changes start from,
+  std::vector<Nanoseconds> starts, current_starts;  // and when its ops began
   Nanoseconds current = Nanoseconds::max();
   // Takes a schedule that is no slower than the one before by more than this part.
   const auto attempt = [&](const Ranking& ranking, double worse) {
     if (!scheduler.run(ranking)) return;
     Program program = scheduler.program();
-    Cost cost = evaluate(iteration, program, options.budget, options.link);
+    scheduler.spend(kProgramVisits * std::ssize(program));
+    Cost cost = evaluate(iteration, program, options.budget, options.link, &starts);
     if (!cost.feasible) return;
     if (static_cast<double>(cost.time.count()) <= static_cast<double>(current.count()) * (1 + worse)) {
       current = cost.time;
       gaps = scheduler.gaps();
+      current_starts = starts;
     }
-    if (!best.cost.feasible || cost.time < best.cost.time) best = {std::move(program), std::move(cost)};
+    if (!best.cost.feasible || cost.time < best.cost.time) {
+      best.program = std::move(program);
+      best.cost = std::move(cost);
+    }
   };
-  int trial = 0;
   for (const double part : {1.0, 0.97, 0.94}) {
     for (const double power : {1.0, 0.5}) {
       for (const bool worst_first : {true, false}) {
-        if (++trial > options.trials) return best;
         scheduler.clear();
         attempt({.part = part, .benefit_power = power, .worst_first = worst_first}, 0);
       }
     }
   }
-  for (; trial < options.trials; ++trial) {
-    const bool is_new = !best.cost.feasible || trial % 16 == 0;
+  scheduler.clear();
+  attempt({.at_once = 0}, 0);
+  const auto nothing_waits = [&] { return best.cost.feasible && best.cost.time <= uses.start(uses.ops()); };
+  while (scheduler.spent() < 1 && !nothing_waits()) {
+    const bool is_new = !best.cost.feasible || scheduler.trials() % 16 == 0;
     is_new ? scheduler.clear() : scheduler.start_near(gaps);
-    const double left = 1 - static_cast<double>(trial) / options.trials;
+    if (current_starts.empty() || scheduler.uniform() < 0.3) {
+      scheduler.forget_waits();
+    } else {
+      scheduler.time_by(current_starts);
+    }
     attempt({.part = scheduler.uniform() < 0.5 ? 1 : 1 - 0.08 * scheduler.uniform() * scheduler.uniform(),
              .benefit_power = 1.3 * scheduler.uniform(),
              .worst_first = scheduler.uniform() < 0.5,
              .noise = 2 * scheduler.uniform(),
+             .at_once = scheduler.uniform() < 0.5 ? 1 : scheduler.uniform(),
              .barred = scheduler.uniform() < 0.5 ? 0 : 0.5 * scheduler.uniform()},
-            0.01 * left * scheduler.uniform());
+            0.01 * (1 - scheduler.spent()) * scheduler.uniform());
   }
+  best.trials = static_cast<int>(scheduler.trials());
   return best;
 }
 

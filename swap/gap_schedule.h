@@ -20,7 +20,7 @@ namespace ferry::swap {
 struct GapOptions {
   Bytes budget{};
   Link link{};
-  int trials = 100;  // schedules to try
+  double effort = 1;  // 1: about half a second, less for short iterations
   std::uint64_t seed = 1;
 };
 
@@ -29,6 +29,7 @@ struct GapOptions {
 struct GapSchedule {
   Program program{};
   Cost cost{};  // of the program
+  int trials = 0;  // schedules that were tried
 };
 GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const GapOptions& options);
 

@@ -72,7 +72,8 @@ double Lookahead::cost(StorageIndex s, OpIndex use) const {
 
 double Lookahead::score(StorageIndex s) const {
   const OpIndex use = next_use(s);
-  if (use == uses_.beyond()) return kNothing;
+  // Without recomputation the program may still ask for it.
+  if (use == uses_.beyond() && methods_ != Methods::swap) return kNothing;
   const double bytes = static_cast<double>(std::max<std::int64_t>(storage(s).size.count, 1));
   const double scaled_gap = (gap(s) + 1) / (total() + 1);
   if (executor_->has_host_copy(s) && executor_->host_copy_ready(s) <= executor_->now())
@@ -191,8 +192,7 @@ bool Lookahead::evict(StorageIndex s) {
   const bool is_copied = executor_->has_host_copy(s);
   if (executor_->released(s)) return executor_->drop(s), true;
   const bool may_recompute = methods_ != Methods::swap && storage(s).recomputable;
-  // Without recomputation nobody else will ask for it either.
-  if (use == uses_.beyond() && (may_recompute || methods_ == Methods::swap)) return executor_->drop(s), true;
+  if (use == uses_.beyond() && may_recompute) return executor_->drop(s), true;
   const bool recomputes = may_recompute && (!may_swap() || uses_.recompute_cost(s, use) != Uses::kImpossible);
   executor_->count_decision();
   if (is_copied || !recomputes) {

@@ -16,10 +16,8 @@ namespace {
 
 // Op runs that the search may spend: some tenths of a second.
 constexpr double kEffort = 3e6;
-// Pairs of ops and storages that schedules of gaps may look at.
-constexpr double kGapEffort = 3e7;
-// A trial with so many pairs or fewer takes so little time that there may be more of them.
-constexpr double kFewPairs = 7e4;
+// The least effort for schedules of gaps.
+constexpr double kLeastGaps = 0.05;
 // A trial may take so many times the iteration's time at the most.
 constexpr double kTimeLimit = 20;
 
@@ -70,15 +68,13 @@ class Search {
   // Swaps alone, from the gaps between uses.
   void try_gaps() {
     if (options_.methods == Methods::recompute || is_best()) return;
-    const double size = static_cast<double>(iteration_.ops.size()) * static_cast<double>(iteration_.storages.size());
-    const double effort = options_.effort * (options_.methods == Methods::swap ? kGapEffort : kGapEffort / 10);
-    // A trial's time grows faster than this.
-    const double usual = effort / (size + 1) * std::max(kFewPairs / (size + 1), 1.0);
-    const int trials = static_cast<int>(std::min(usual, 8000.0));
-    if (trials < 4) return;
+    double effort = options_.effort;
+    if (options_.trials > 0)
+      effort =
+          std::max(static_cast<double>(options_.trials) / usual_trials(iteration_, options_.methods, 1), kLeastGaps);
     GapSchedule found = schedule_gaps(
-        iteration_, uses_, {.budget = budget_, .link = options_.link, .trials = trials, .seed = options_.seed});
-    trials_ += trials;
+        iteration_, uses_, {.budget = budget_, .link = options_.link, .effort = effort, .seed = options_.seed});
+    trials_ += found.trials;
     offer(found.cost, std::move(found.program));
   }
 

@@ -21,9 +21,9 @@ class NoStrategy final : public Strategy {
 class ProgramRunner {
  public:
   ProgramRunner(const Iteration& iteration, const StorageTensors& tensors, Bytes budget, const Link& link,
-                ResidencyLog* log = nullptr)
+                ResidencyLog* log = nullptr, std::vector<Nanoseconds>* starts = nullptr)
       : iteration_(iteration),
-        executor_(iteration, tensors, {.budget = budget, .link = link, .residencies = log}, nothing_),
+        executor_(iteration, tensors, {.budget = budget, .link = link, .residencies = log, .starts = starts}, nothing_),
         log_(log) {
     if (log != nullptr) collect_pinned_releases();
   }
@@ -128,9 +128,13 @@ class ProgramRunner {
   std::size_t next_release_ = 0;
 };
 
-Cost evaluate(const Iteration& iteration, const Program& program, Bytes budget, const Link& link) {
+Cost evaluate(const Iteration& iteration, const Program& program, Bytes budget, const Link& link,
+              std::vector<Nanoseconds>* starts) {
   const StorageTensors tensors(iteration);
-  return ProgramRunner(iteration, tensors, budget, link).run(program);
+  if (starts != nullptr) starts->clear();
+  Cost cost = ProgramRunner(iteration, tensors, budget, link, nullptr, starts).run(program);
+  if (starts != nullptr && cost.feasible) starts->push_back(cost.time);
+  return cost;
 }
 
 std::optional<Residencies> residencies(const Iteration& iteration, const Program& program, Bytes budget,

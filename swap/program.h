@@ -42,6 +42,8 @@ struct Cost {
 // be resident at the end is not, or an op of the iteration is missing.
 // Ops run one after the other. An allocation waits for memory that leaves; an op waits for inputs that arrive. With a
 // larger budget no step comes later, so a program for a smaller budget keeps a larger one in no more time.
-Cost evaluate(const Iteration& iteration, const Program& program, Bytes budget, const Link& link);
+// starts: where it is feasible, becomes the times at which the iteration's ops began, and last that of its end.
+Cost evaluate(const Iteration& iteration, const Program& program, Bytes budget, const Link& link,
+              std::vector<Nanoseconds>* starts = nullptr);
 
 }  // namespace ferry::swap

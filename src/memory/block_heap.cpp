@@ -1,6 +1,7 @@
 #include "src/memory/block_heap.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ferry::memory {
 namespace {
@@ -213,6 +214,13 @@ void BlockHeap::slide(Block& block) noexcept {
     absorb_right(gap);
   }
   insert(gap);
+}
+
+void BlockHeap::move_segment(Block& from, Block& to) noexcept {
+  to.holds = std::exchange(from.holds, nullptr);
+  to.holds->place = &to;
+  shift(*to.holds, to.data - from.data);
+  put(from);
 }
 
 // Equal sizes in a bin are ordered by address.

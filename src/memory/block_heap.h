@@ -57,6 +57,9 @@ class BlockHeap {
   // A block in use, with the segment that it holds, and its free left neighbour change places. The free one merges with
   // what is free on its right. Requires: both belong to one stream.
   void slide(Block& block) noexcept;
+  // The segment that `from` holds lies in `to` from now on, and `from` becomes free. Requires: both belong to one
+  // stream, are in use and of equal size; `to` holds none.
+  void move_segment(Block& from, Block& to) noexcept;
 
   // All free blocks belong to `stream` from now on, merge with their neighbours and are packed as said. Requires:
   // `stream` is ordered after the work of the streams that they belonged to. Throws: std::bad_alloc, and then nothing

@@ -177,6 +177,12 @@ void CachingAllocator::record_use(const Allocation& allocation, StreamId stream)
   if (stream != block.stream) uses_.record_use(block, stream);
 }
 
+void CachingAllocator::close_use(const Allocation& allocation, StreamId stream) {
+  if (allocation.block == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  uses_.close_use(block_of(allocation), stream);
+}
+
 void CachingAllocator::end_use(const Allocation& allocation, StreamId stream) noexcept {
   if (allocation.block == nullptr) return;
   const std::lock_guard lock(mutex_);

@@ -38,6 +38,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,8 +80,11 @@ class CachingAllocator final : public Allocator {
   Allocation try_allocate_at(void* address, Bytes size, StreamId stream);
   void deallocate(const Allocation& allocation) noexcept override;
   void record_use(const Allocation& allocation, StreamId stream) override;
+  // The block is reused after what `stream` was given so far, unless record_use says that there is more. Without this
+  // it is reused after all that the stream had to do when the block was given back. Throws: DeviceError.
+  void close_use(const Allocation& allocation, StreamId stream);
   // The block's own stream waits for an event after what `stream` has done with it so far: that use does not hold the
-  // block back any more. Without this a block is reused after all that the stream had to do when it was given back.
+  // block back any more.
   void end_use(const Allocation& allocation, StreamId stream) noexcept;
   void empty_cache() override;
   AllocatorStats stats() const override;
@@ -127,6 +131,11 @@ class CachingAllocator final : public Allocator {
   // moved, all others are where they were. Only when the device refuses to copy back the pieces of a block half moved
   // are its contents lost.
   std::optional<Bytes> compact(Bytes size, const BlockOwners& owners, bool is_last_resort = false);
+
+  // Segments of the small pool, with what lives in them, move to higher free places of the arena while there are any,
+  // so that low addresses are left to large blocks. Those with a block that may not move, or that waits for another
+  // stream, stay. Copies and errors as in compact. Returns the bytes moved.
+  Bytes raise_small_segments(const BlockOwners& owners);
 
   // Blocks of the arena that live, in order of addresses.
   struct Taken {
@@ -179,7 +188,9 @@ class CachingAllocator final : public Allocator {
   memory::Block* use_in_budget(memory::Block& block, StreamId stream);
   bool cut_small_segment(Bytes size);
   bool release_small_segments() noexcept;
+  void move_by(std::ptrdiff_t distance, std::span<memory::Block* const> blocks, const BlockOwners& owners);
   void slide(memory::Block& block, const BlockOwners& owners);
+  memory::Block* lowest_that_may_rise(const BlockOwners& owners) const;
   void require_room_for(Bytes budget) const;
   void order_compute_after_all();
   const memory::Segment* take_arena(Bytes budget);

@@ -157,19 +157,20 @@ Block* CachingAllocator::take_at(std::byte* address, const Request& request) {
 // segments of the small pool that nobody uses are gone.
 bool CachingAllocator::free_range(std::byte* address, Bytes size) {
   for (;;) {
-    bool waits = false, holds_unused = false;
+    bool holds_unused = false;
+    Block* waiting = nullptr;
     const std::byte* const end = address + size.count;
-    for (const Block* block = &BlockHeap::block_at(*arena_, address); block != nullptr && block->data < end;
+    for (Block* block = &BlockHeap::block_at(*arena_, address); block != nullptr && block->data < end;
          block = block->right) {
       const bool is_unused = block->holds != nullptr && block->holds->in_use == 0;
       if (block->state == BlockState::allocated && !is_unused) return false;
-      waits = waits || block->state == BlockState::waiting;
+      if (block->state == BlockState::waiting) waiting = block;
       holds_unused = holds_unused || is_unused;
     }
     if (holds_unused) {
       release_small_segments();
-    } else if (waits) {
-      collect(uses_.wait_on_device());
+    } else if (waiting != nullptr) {
+      collect(uses_.wait_on_device(*waiting));
     } else {
       return true;
     }

@@ -1,5 +1,6 @@
 // The part of CachingAllocator that moves live blocks.
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "src/base/check.h"
@@ -14,12 +15,13 @@ using memory::BlockState;
 
 constexpr StreamId kCompute{0};
 
-// Copies within the compute stream, each piece after those before it, and tells the driver which bytes are in use. When
-// the driver refuses one, those before it are copied back, so that the source is whole again.
+// Copies within the compute stream, to lower addresses or to where nothing overlaps, each piece after those before it,
+// and tells the driver which bytes are in use. When the driver refuses one, those before it are copied back, so that
+// the source is whole again.
 class Slide {
  public:
   Slide(Driver& driver, std::byte* to, std::byte* from, Bytes size)
-      : driver_(driver), to_(to), from_(from), size_(size), piece_(std::min(size, Bytes{from - to})) {}
+      : driver_(driver), to_(to), from_(from), size_(size), piece_(std::min(size, Bytes{std::abs(from - to)})) {}
 
   void carry_out() {
     driver_.note_allocated(to_, piece_, kCompute);
@@ -89,14 +91,22 @@ std::optional<Bytes> CachingAllocator::compact(Bytes size, const BlockOwners& ow
   return moved;
 }
 
-// With the segment that it holds, if it holds one. Throws: DeviceError, and then all is where it was.
-void CachingAllocator::slide(Block& block, const BlockOwners& owners) {
-  const std::ptrdiff_t distance = block.data - block.left->data;
+namespace {
+
+// The block, or those that live in the segment that it holds.
+std::vector<Block*> live_blocks(Block& block) {
+  if (block.holds == nullptr) return {&block};
   std::vector<Block*> live;
-  if (block.holds == nullptr) live.push_back(&block);
-  for (Block* inner = block.holds != nullptr ? block.holds->first : nullptr; inner != nullptr; inner = inner->right)
+  for (Block* inner = block.holds->first; inner != nullptr; inner = inner->right)
     if (inner->state == BlockState::allocated) live.push_back(inner);
-  for (Block* each : live) {
+  return live;
+}
+
+}  // namespace
+
+// Their bytes, and their owners know. Throws: DeviceError, and then all is where it was.
+void CachingAllocator::move_by(std::ptrdiff_t distance, std::span<Block* const> blocks, const BlockOwners& owners) {
+  for (Block* each : blocks) {
     if (owners.settle) {
       owners.settle(each->data);
       uses_.forget(*each);
@@ -105,10 +115,10 @@ void CachingAllocator::slide(Block& block, const BlockOwners& owners) {
     }
   }
   std::vector<Slide> done;
-  done.reserve(live.size());
+  done.reserve(blocks.size());
   try {
-    for (const Block* each : live) {
-      Slide slide(driver_, each->data - distance, each->data, each->size);
+    for (const Block* each : blocks) {
+      Slide slide(driver_, each->data + distance, each->data, each->size);
       slide.carry_out();
       done.push_back(slide);
     }
@@ -116,8 +126,50 @@ void CachingAllocator::slide(Block& block, const BlockOwners& owners) {
     for (; !done.empty(); done.pop_back()) done.back().carry_back();
     throw;
   }
-  for (const Block* each : live) owners.moved(each->data, each->data - distance);
+  for (const Block* each : blocks) owners.moved(each->data, each->data + distance);
+}
+
+// With the segment that it holds, if it holds one. Throws: as move_by.
+void CachingAllocator::slide(Block& block, const BlockOwners& owners) {
+  move_by(block.left->data - block.data, live_blocks(block), owners);
   heap_.slide(block);
+}
+
+Bytes CachingAllocator::raise_small_segments(const BlockOwners& owners) {
+  const std::lock_guard lock(mutex_);
+  if (!budget_ || arena_ == nullptr) return {};
+  if (!uses_.idle()) collect(uses_.poll());
+  release_small_segments();
+  Bytes moved;
+  while (Block* const block = lowest_that_may_rise(owners)) {
+    Block& free = *heap_.find_highest(*arena_, block->size);
+    Block& place = heap_.take_at(free, free.data + (free.size - block->size).count, block->size, kCompute);
+    try {
+      move_by(place.data - block->data, live_blocks(*block), owners);
+    } catch (...) {
+      heap_.put(place);
+      throw;
+    }
+    moved += block->size;
+    heap_.move_segment(*block, place);
+  }
+  return moved;
+}
+
+// Of the arena's segments of the small pool for which there is a higher place; null: there is none.
+Block* CachingAllocator::lowest_that_may_rise(const BlockOwners& owners) const {
+  const auto may_rise = [&](const Block& block) {
+    const Block* const free = heap_.find_highest(*arena_, block.size);
+    if (free == nullptr || free->data < block.data) return false;
+    for (const Block* inner = block.holds->first; inner != nullptr; inner = inner->right) {
+      if (inner->state == BlockState::waiting) return false;
+      if (inner->state == BlockState::allocated && !owners.may_move(inner->data)) return false;
+    }
+    return true;
+  };
+  for (Block* block = arena_->first; block != nullptr; block = block->right)
+    if (block->holds != nullptr && may_rise(*block)) return block;
+  return nullptr;
 }
 
 }  // namespace ferry

@@ -28,8 +28,10 @@ StreamUses::Queue& StreamUses::queue_of(StreamId stream) {
 }
 
 void StreamUses::record_use(Block& block, StreamId stream) {
-  for (const StreamUse* use = block.uses; use != nullptr; use = use->next) {
-    if (use->stream == stream) return;
+  for (StreamUse* use = block.uses; use != nullptr; use = use->next) {
+    if (use->stream != stream) continue;
+    use->recorded = false;
+    return;
   }
   queue_of(stream);  // so that retire never allocates
   StreamUse* use = uses_.get();
@@ -41,6 +43,7 @@ void StreamUses::record_use(Block& block, StreamId stream) {
   }
   use->block = &block;
   use->stream = stream;
+  use->recorded = false;
   use->next = std::exchange(block.uses, use);
   ++block.pending;
 }
@@ -64,13 +67,14 @@ void StreamUses::change_owner(Block& block, StreamId owner) {
   } else {
     queue_of(block.stream);
     use->stream = block.stream;
+    use->recorded = false;
   }
   block.stream = owner;
 }
 
 void StreamUses::order_owner_after(Block& block) {
   for (StreamUse* use = block.uses; use != nullptr; use = use->next) {
-    driver_.record_event(use->event, use->stream);
+    record(*use);
     driver_.wait_event(block.stream, use->event);
   }
   forget(block);
@@ -88,16 +92,20 @@ void StreamUses::end_use(Block& block, StreamId stream) noexcept {
   }
 }
 
+void StreamUses::close_use(Block& block, StreamId stream) {
+  for (StreamUse* use = block.uses; use != nullptr; use = use->next)
+    if (use->stream == stream) record(*use);
+}
+
 bool StreamUses::retire(Block& block) noexcept {
   if (block.uses == nullptr) return true;
   StreamUse* use = std::exchange(block.uses, nullptr);
   while (use != nullptr) {
     StreamUse* next = std::exchange(use->next, nullptr);
     try {
-      driver_.record_event(use->event, use->stream);
-      use->recorded = true;
+      record(*use);
     } catch (...) {
-      use->recorded = false;  // poll records it, where the error can be reported
+      // poll records it, where the error can be reported
     }
     Queue& queue = queues_[static_cast<std::size_t>(use->stream.value)];
     (queue.tail != nullptr ? queue.tail->next : queue.head) = use;
@@ -127,10 +135,12 @@ bool StreamUses::passed(StreamUse& use, bool wait) {
   return true;
 }
 
-void StreamUses::finish_head(Queue& queue) {
-  StreamUse* use = queue.head;
-  queue.head = use->next;
-  if (queue.head == nullptr) queue.tail = nullptr;
+// Takes the use behind `before` out of the queue; null: the first.
+void StreamUses::finish(Queue& queue, StreamUse* before) {
+  StreamUse*& link = before != nullptr ? before->next : queue.head;
+  StreamUse* const use = link;
+  link = use->next;
+  if (queue.tail == use) queue.tail = before;
   --waiting_;
   Block* block = use->block;
   if (--block->pending == 0) block->next = std::exchange(ready_, block);
@@ -141,7 +151,7 @@ void StreamUses::finish_head(Queue& queue) {
 Block* StreamUses::collect(bool wait) {
   if (waiting_ > 0) {
     for (Queue& queue : queues_) {
-      while (queue.head != nullptr && passed(*queue.head, wait)) finish_head(queue);
+      while (queue.head != nullptr && passed(*queue.head, wait)) finish(queue, nullptr);
     }
   }
   return std::exchange(ready_, nullptr);
@@ -149,7 +159,7 @@ Block* StreamUses::collect(bool wait) {
 
 Block* StreamUses::wait_one() {
   for (Queue& queue : queues_) {
-    while (ready_ == nullptr && queue.head != nullptr && passed(*queue.head, true)) finish_head(queue);
+    while (ready_ == nullptr && queue.head != nullptr && passed(*queue.head, true)) finish(queue, nullptr);
   }
   return std::exchange(ready_, nullptr);
 }
@@ -162,7 +172,25 @@ Block* StreamUses::wait_on_device() {
     }
     record(*oldest->head);
     driver_.wait_event(oldest->head->block->stream, oldest->head->event);
-    finish_head(*oldest);
+    finish(*oldest, nullptr);
+  }
+  return std::exchange(ready_, nullptr);
+}
+
+Block* StreamUses::wait_on_device(Block& block) {
+  for (Queue& queue : queues_) {
+    StreamUse* before = nullptr;
+    for (StreamUse* use = queue.head; use != nullptr;) {
+      StreamUse* const next = use->next;
+      if (use->block != &block) {
+        before = use;
+      } else {
+        record(*use);
+        driver_.wait_event(block.stream, use->event);
+        finish(queue, before);
+      }
+      use = next;
+    }
   }
   return std::exchange(ready_, nullptr);
 }

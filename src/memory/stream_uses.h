@@ -1,7 +1,7 @@
 // Which streams use a block beside its own, and when that work has passed.
 //
-// record_use remembers a stream; retire records an event on each such stream; poll returns the blocks whose events have
-// all passed. Events are kept and used again. Not thread-safe.
+// record_use remembers a stream; close_use, or else retire, records an event on each such stream; poll returns the
+// blocks whose events have all passed. Events are kept and used again. Not thread-safe.
 #pragma once
 
 #include <vector>
@@ -29,6 +29,9 @@ class StreamUses {
 
   // Throws: what Driver::create_event throws, std::bad_alloc; then nothing has changed.
   void record_use(Block& block, StreamId stream);
+  // What `stream` does with the block ends with the work that it was given so far, unless record_use says more later.
+  // Throws: DeviceError, and then the use is as before.
+  void close_use(Block& block, StreamId stream);
   // Takes back what record_use remembered since the block was handed out.
   void forget(Block& block) noexcept;
   // A live block belongs to `owner` from now on; what its stream did with it becomes a use. Throws: as record_use.
@@ -49,6 +52,9 @@ class StreamUses {
   // As wait_one, but the host does not wait: the blocks' own streams wait for the uses on the device, those that were
   // retired first before others.
   Block* wait_on_device();
+  // Those of one block, which was retired and for which a poll has not come. Returns what is ready, that block among
+  // it.
+  Block* wait_on_device(Block& block);
   bool idle() const noexcept { return waiting_ == 0 && ready_ == nullptr; }
 
  private:
@@ -58,9 +64,9 @@ class StreamUses {
   };
   EventId take_event();
   Queue& queue_of(StreamId stream);
-  void record(StreamUse& use);
+  void record(StreamUse& use);  // unless it is
   bool passed(StreamUse& use, bool wait);
-  void finish_head(Queue& queue);
+  void finish(Queue& queue, StreamUse* before);
   Block* collect(bool wait);
 
   Driver& driver_;

@@ -239,12 +239,17 @@ std::optional<std::vector<void*>> Budget::cheapest_room(Bytes size, const std::f
 }
 
 std::optional<Bytes> Budget::compact(Bytes size, const std::function<Storage*(void*)>& owner, bool is_last_resort) {
-  return allocator_.compact(
-      size,
-      {.may_move = [&](void* address) { return owner(address) != nullptr; },
-       .settle = [&](void* address) { order_move_after_copies(core_, *owner(address), context_); },
-       .moved = [&](void* from, void* to) { owner(from)->find(context_.device)->allocation.data = to; }},
-      is_last_resort);
+  return allocator_.compact(size, block_owners(owner), is_last_resort);
+}
+
+void Budget::raise_small_segments(const std::function<Storage*(void*)>& owner) {
+  allocator_.raise_small_segments(block_owners(owner));
+}
+
+CachingAllocator::BlockOwners Budget::block_owners(const std::function<Storage*(void*)>& owner) {
+  return {.may_move = [&](void* address) { return owner(address) != nullptr; },
+          .settle = [&](void* address) { order_move_after_copies(core_, *owner(address), context_); },
+          .moved = [&](void* from, void* to) { owner(from)->find(context_.device)->allocation.data = to; }};
 }
 
 bool Budget::move(Storage& storage, void* address) {

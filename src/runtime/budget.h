@@ -55,6 +55,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
                                                   std::span<Storage* const> inputs) override;
   std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void*)>& cost) const override;
   std::optional<Bytes> compact(Bytes size, const std::function<Storage*(void*)>& owner, bool is_last_resort) override;
+  void raise_small_segments(const std::function<Storage*(void*)>& owner) override;
   bool move(Storage& storage, void* address) override;
   CachingAllocator::Arena arena() const override;
   Bytes free_bytes() const override;
@@ -68,6 +69,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
   // host_limit leaves room for that much.
   bool has_host_room(Bytes size) const;
   Tensor view_of(const swap::Operand& operand, Storage* storage) const;
+  CachingAllocator::BlockOwners block_owners(const std::function<Storage*(void*)>& owner);
 
   RuntimeCore& core_;
   const MemoryBudgetOptions options_;

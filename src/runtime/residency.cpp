@@ -80,6 +80,7 @@ class Mover {
       enqueue(memory.get().data, source.allocation.data, CopyDirection::device_to_host, HostMemory::pinned,
               gpu_.device_to_host);
       gpu_.driver->record_event(result.pending, gpu_.device_to_host);
+      if (core_.budget() != nullptr) gpu_.device_memory->close_use(source.allocation, gpu_.device_to_host);
       if (waits) {
         wait_for_copy(core_, result);
         result.pending = {};

@@ -181,6 +181,7 @@ Bytes Layout::arrange(const Recorded& recorded, const Plan& plan, std::span<Valu
   homes_.assign(recorded.iteration.storages.size(), nullptr);
   if (std::ranges::none_of(recorded.iteration.storages, is_large, &Storage::size)) return {};
   room_.let_leave();
+  room_.raise_small();
   Survey survey{.recorded = recorded,
                 .arena = mechanism_.arena(),
                 .period = static_cast<std::int32_t>(2 * residencies_.all.size() + 1)};

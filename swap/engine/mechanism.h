@@ -45,6 +45,8 @@ class Mechanism {
   // storage's replica on the device has the new address after it.
   virtual std::optional<Bytes> compact(Bytes size, const std::function<ferry::Storage*(void*)>& owner,
                                        bool is_last_resort) = 0;
+  // As CachingAllocator::raise_small_segments, with owners as in compact.
+  virtual void raise_small_segments(const std::function<ferry::Storage*(void*)>& owner) = 0;
   // Copies the device's replica to that address of the arena. False: it is not free, nothing has changed. Requires: a
   // replica that has nothing to wait for and whose address nobody uses. Throws: DeviceError, and then nothing has
   // changed.

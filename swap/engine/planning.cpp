@@ -11,10 +11,8 @@ namespace {
 
 constexpr std::int64_t kAlwaysRecorded = 3;
 constexpr std::int64_t kMisfits = 3;
-// Reserves that a plan is tried with, and what each is larger than the one before it, at least; a quarter of what had
-// no place if that is more.
-constexpr int kReserves = 10;
-constexpr double kReserveStep = 0.005;
+// A plan is not searched for any more that would be faster by less than this factor.
+constexpr double kWorthSearching = 1.005;
 constexpr std::int64_t kRearrangements = 4;
 
 // Copies of what lives in pageable memory stay where that is possible: the host would have to stage them again, behind
@@ -28,6 +26,38 @@ void pin_copies(IterationRecorder::Recorded& recorded, bool pinned) {
     it.storages[static_cast<std::size_t>(copy)].pinned = pinned && is_read;
   }
 }
+
+// The part of the budget that a plan leaves free so that its storages find addresses: more and more until they do; then
+// perhaps less than that, but more than what did not do.
+class ReserveSearch {
+ public:
+  explicit ReserveSearch(double least) : now_(least), too_little_(least) {}
+
+  double now() const { return now_; }
+  void failed() {
+    too_little_ = now_;
+    now_ = enough_ ? (now_ + *enough_) / 2 : now_ + kStep * (1 + trials_ / kTrialsAStep);
+    refinements_ += enough_ ? 1 : 0;
+  }
+  void worked() {
+    refinements_ += enough_ ? 1 : 0;
+    enough_ = now_;
+    now_ = (now_ + too_little_) / 2;
+  }
+  // Whether now() is to be tried. is_good: the best plan that worked is about as fast as any.
+  bool goes_on(bool is_good) {
+    if (is_good || ++trials_ >= kTrials || refinements_ >= kRefinements || now_ >= 1) return false;
+    return !enough_ || *enough_ - too_little_ >= kStep / 2;
+  }
+
+ private:
+  static constexpr int kTrials = 14, kTrialsAStep = 4, kRefinements = 3;
+  static constexpr double kStep = 0.005;
+
+  double now_, too_little_;
+  std::optional<double> enough_;
+  int trials_ = 0, refinements_ = 0;
+};
 
 }  // namespace
 
@@ -106,26 +136,38 @@ bool Planning::replan(std::span<Value* const> values) {
   return true;
 }
 
-// Of plans that leave more and more of the budget free, the first whose storages all find an address.
+// The fastest found of the plans whose storages all find an address; where there is none, the one that lacks fewest
+// bytes.
 std::optional<Plan> Planning::find_plan(const Recorded& recorded) {
   PlannerOptions planner = planner_options();
   planner.find_smallest = false;
-  planner.reserve = Layout::reserve_for(recorded.iteration, planner.budget, kReserve);
+  ReserveSearch reserve(Layout::reserve_for(recorded.iteration, planner.budget, kReserve));
   std::optional<Plan> best;
-  Bytes least{}, left_out{};
-  for (int trial = 0; trial < kReserves && planner.reserve < 1; ++trial) {
+  Bytes least{};
+  Nanoseconds shortest = Nanoseconds::max();
+  bool is_arranged = false;  // the best one, lately
+  do {
+    planner.reserve = reserve.now();
     PlanResult result = make_plan(recorded.iteration, planner);
-    if (!result.plan) break;
-    left_out = layout_.arrange(recorded, *result.plan, recorded.values);
-    if (!best || left_out < least) {
+    ++planner.seed;
+    if (!result.plan) {
+      if (!best) return std::nullopt;
+      is_arranged = false;
+      reserve.failed();
+      continue;
+    }
+    const Bytes left_out = layout_.arrange(recorded, *result.plan, recorded.values);
+    const Nanoseconds time = result.plan->cost.time;
+    shortest = std::min(shortest, time);
+    is_arranged = !best || left_out < least || (left_out == least && time < best->cost.time);
+    if (is_arranged) {
       best = std::move(result.plan);
       least = left_out;
     }
-    if (left_out == Bytes{}) break;
-    const double missing = static_cast<double>(left_out.count) / static_cast<double>(planner.budget.count);
-    planner.reserve += std::max(kReserveStep, missing / 4);
-  }
-  if (best && left_out != least) layout_.arrange(recorded, *best, recorded.values);
+    left_out == Bytes{} ? reserve.worked() : reserve.failed();
+  } while (reserve.goes_on(least == Bytes{} && static_cast<double>(best->cost.time.count()) <
+                                                   kWorthSearching * static_cast<double>(shortest.count())));
+  if (!is_arranged) layout_.arrange(recorded, *best, recorded.values);
   return best;
 }
 

@@ -275,6 +275,17 @@ bool Room::compact(Bytes size, const Residents& residents, bool is_last_resort) 
   return moved.has_value() && (!is_last_resort || *moved > Bytes{});
 }
 
+void Room::raise_small() {
+  const Residents there = residents();
+  mechanism_.raise_small_segments([&](void* address) {
+    const auto resident = there.find(address);
+    if (resident == there.end()) return static_cast<ferry::Storage*>(nullptr);
+    Value& value = *resident->second;
+    // What has risen stays: another may lie where it was.
+    return transfers_.address(value) == address && may_move(value) ? value.bytes() : nullptr;
+  });
+}
+
 // Evicts neighbours, so that `size` bytes fit in one place.
 bool Room::make_contiguous(Bytes size, const Residents& residents) {
   const Situation at = situation();

@@ -84,6 +84,8 @@ class Room {
   void clear(const void* address, Bytes size);
   // The same wherever it is leaving. Throws: DeviceError.
   void let_leave();
+  // Small values make room at low addresses: between iterations. Throws: DeviceError.
+  void raise_small();
   // Copies its bytes on the device to that address. False: that is not free, or they may not move. Throws: DeviceError.
   bool move(Value& value, void* address);
   // Without a copy. Nothing if it is locked or only a copy gives it back.

@@ -139,7 +139,7 @@ TEST_F(BudgetPrograms, AFailureAtAnyDriverCallLosesNothing) {
     for (int i = 0; i < 4; ++i) moved += program.compact(kMiB * (4 + i));
   };
   const auto run = [&](CachingAllocator& allocator) {
-    AllocatorProgram program(allocator, *fake_, streams_, 5);
+    AllocatorProgram program(allocator, *fake_, streams_, 6);
     for (int step = 0; step < 30; ++step) program.step(kMiB * 3);
     while (program.live().size() > 3) program.free_at(program.live().front().data);
     try {

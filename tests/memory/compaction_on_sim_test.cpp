@@ -83,10 +83,11 @@ class CompactionOnSim : public SimFixture {
     return *std::find_if(live_.begin(), live_.end(), [&](const Item& item) { return item.allocation.data == address; });
   }
   std::optional<Bytes> compact(CachingAllocator& allocator, Bytes size, bool is_last_resort = false) {
-    return allocator.compact(size,
-                             {.may_move = [&](void* address) { return !at(address).stays; },
-                              .moved = [&](void* from, void* to) { at(from).allocation.data = to; }},
-                             is_last_resort);
+    return allocator.compact(size, owners(), is_last_resort);
+  }
+  CachingAllocator::BlockOwners owners() {
+    return {.may_move = [&](void* address) { return !at(address).stays; },
+            .moved = [&](void* from, void* to) { at(from).allocation.data = to; }};
   }
 
   static constexpr Bytes kLargest = kMiB * 3;
@@ -174,6 +175,48 @@ TEST_F(CompactionOnSim, ACallThatFailsLosesNothing) {
     close();
   }
   EXPECT_GE(failed, 6);
+}
+
+// Each call that it makes fails once, in any legal order of the device's work.
+TEST_F(CompactionOnSim, SmallSegmentsRiseWithTheirBytes) {
+  int failed = 0;
+  Bytes raised;
+  for (std::int64_t n = 1; n < 200 && raised == Bytes{}; ++n) {
+    SCOPED_TRACE(n);
+    open_for(static_cast<unsigned>(n));
+    {
+      CachingAllocator allocator(*driver_);
+      allocator.begin_budget(kMiB * 24);
+      std::vector<Allocation> above;
+      for (int segment = 0; segment < 3; ++segment) {
+        const Bytes top = kMiB * (24 - 5 * segment);
+        auto* const arena = static_cast<std::byte*>(allocator.arena().data);
+        above.push_back(allocator.allocate_at(arena + (top - kMiB * 3).count, kMiB * 3, {0}));
+        for (int i = 0; i < 3; ++i) make(allocator, kKiB * 600);
+      }
+      for (Item& item : live_) item.stays = false;
+      for (const Allocation& each : above) allocator.deallocate(each);
+      driver_->synchronize();
+      for (const std::size_t i : {0, 4, 8}) read(allocator, live_[i]);
+      faults_->fail_any(n);
+      try {
+        raised = allocator.raise_small_segments(owners());
+      } catch (const DeviceError&) {
+        ++failed;
+      }
+      faults_->clear();
+      for (const Item& item : live_) read(allocator, item);
+      check_reads();
+      allocator.raise_small_segments(owners());
+      allocator.deallocate(allocator.allocate(kMiB * 16, {0}));
+      while (!live_.empty()) free_one(allocator);
+      check_reads();
+      allocator.deallocate(allocator.allocate(kMiB * 24, {0}));
+    }
+    close();
+  }
+  EXPECT_EQ(raised, kMiB * 4) << "above the third are 1 MiB";
+  EXPECT_GE(failed, 9);
 }
 
 }  // namespace

@@ -94,6 +94,28 @@ TEST_F(PlacedBlocks, ComeAfterForeignUsesOfTheirRangeAndNoOthers) {
   allocator_.deallocate(copy);
 }
 
+TEST_F(PlacedBlocks, DoNotComeAfterUsesOfBlocksThatWereGivenBackEarlier) {
+  const Allocation a = allocator_.allocate_at(at({}), kMiB * 8, compute_);
+  const Allocation b = allocator_.allocate_at(at(kMiB * 8), kMiB * 8, compute_);
+  const Allocation c = allocator_.allocate_at(at(kMiB * 16), kMiB * 8, compute_);
+  std::vector<FakeDriver::Work> work;
+  for (const Allocation& each : {c, b, a}) {
+    allocator_.record_use(each, copies_);
+    allocator_.record_use(each, third_);
+    work.push_back(fake_->enqueue(third_));
+    allocator_.close_use(each, third_);
+    work.push_back(fake_->enqueue(copies_));
+    allocator_.close_use(each, copies_);
+  }
+  for (const Allocation& each : {a, c, b}) allocator_.deallocate(each);
+  const Allocation again = allocator_.allocate_at(at(kMiB * 8), kMiB * 8, compute_);
+  EXPECT_EQ(again.data, at(kMiB * 8));
+  for (std::size_t i = 0; i < work.size(); ++i) EXPECT_EQ(fake_->ordered(work[i], compute_), i < 4) << i;
+  const Allocation last = allocator_.allocate_at(at({}), kMiB * 8, compute_);
+  for (const FakeDriver::Work& each : work) EXPECT_TRUE(fake_->ordered(each, compute_));
+  for (const Allocation& each : {again, last}) allocator_.deallocate(each);
+}
+
 TEST_F(PlacedBlocks, TakeThePlaceOfSmallSegmentsThatNobodyUses) {
   const Allocation small = allocator_.allocate(kKiB, compute_);
   const Allocation beside = allocator_.allocate_at(at(kMiB * 60), kMiB * 4, compute_);
@@ -105,11 +127,38 @@ TEST_F(PlacedBlocks, TakeThePlaceOfSmallSegmentsThatNobodyUses) {
   allocator_.deallocate(block);
 }
 
+TEST_F(PlacedBlocks, HaveTheLowEndWhenSmallSegmentsHaveRisen) {
+  std::vector<Allocation> large, small;
+  for (int i = 0; i < 3; ++i) {
+    large.push_back(allocator_.allocate_at(at(kMiB * (56 - 10 * i)), kMiB * 8, compute_));
+    small.push_back(allocator_.allocate(kKiB * 700, compute_));
+    small.push_back(allocator_.allocate(kKiB * 700, compute_));
+  }
+  for (const Allocation& each : large) allocator_.deallocate(each);
+  const auto index_of = [&](const void* address) {
+    return std::ranges::find(small, address, &Allocation::data) - small.begin();
+  };
+  const auto lowest = [&] { return allocator_.arena().taken.front().address; };
+  ASSERT_LT(lowest(), at(kMiB * 50));
+  std::ptrdiff_t stays = index_of(lowest());
+  const CachingAllocator::BlockOwners owners{
+      .may_move = [&](void* address) { return index_of(address) != stays; },
+      .moved = [&](void* from, void* to) { small[static_cast<std::size_t>(index_of(from))].data = to; }};
+  EXPECT_GT(allocator_.raise_small_segments(owners), Bytes{});
+  EXPECT_LT(lowest(), at(kMiB * 50)) << "one stays";
+  stays = -1;
+  EXPECT_EQ(allocator_.raise_small_segments(owners), kMiB * 2);
+  EXPECT_GE(lowest(), at(kMiB * 56));
+  EXPECT_EQ(allocator_.raise_small_segments(owners), Bytes{});
+  EXPECT_TRUE(allocator_.try_allocate_at(at({}), kMiB * 56, compute_));
+}
+
 TEST_F(PlacedBlocks, KeepEveryPromiseInRandomPrograms) {
   const std::vector<StreamId> streams{compute_, copies_, third_};
   allocator_.end_budget();
   allocator_.empty_cache();
   int placed = 0, elsewhere = 0;
+  Bytes raised;
   for (unsigned seed = 0; seed < 10; ++seed) {
     CachingAllocator allocator(driver_);
     allocator.begin_budget(kMiB * 40);
@@ -122,6 +171,7 @@ TEST_F(PlacedBlocks, KeepEveryPromiseInRandomPrograms) {
         const bool is_there = program.allocate_at(wish, kKiB * (1025 + program.draw(6000)), streams[step % 2]);
         ++(is_there ? placed : elsewhere);
       }
+      if (step % 7 == 0) raised += program.raise_small_segments();
       ASSERT_EQ(program.fault(), "") << "seed " << seed << ", step " << step;
     }
     program.free_all();
@@ -129,8 +179,9 @@ TEST_F(PlacedBlocks, KeepEveryPromiseInRandomPrograms) {
     EXPECT_EQ(program.fault(), "") << "seed " << seed;
     program.free_all();
   }
-  EXPECT_GT(placed, 50);
+  EXPECT_GT(placed, 40);
   EXPECT_GT(elsewhere, 50);
+  EXPECT_GT(raised, kMiB * 8);
 }
 
 }  // namespace

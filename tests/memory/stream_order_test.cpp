@@ -42,6 +42,26 @@ class StreamOrderTest : public ::testing::Test {
   std::vector<Use> uses_;
 };
 
+TEST_F(StreamOrderTest, AClosedUseEndsWithTheWorkSoFar) {
+  for (const bool is_used_again : {false, true}) {
+    CachingAllocator allocator(driver_);
+    const Allocation block = allocator.allocate(kMiB * 12, compute_);
+    allocator.record_use(block, copies_);
+    const FakeDriver::Work copy = driver_.enqueue(copies_);
+    allocator.close_use(block, copies_);
+    if (is_used_again) allocator.record_use(block, copies_);
+    const FakeDriver::Work later = driver_.enqueue(copies_);
+    allocator.deallocate(block);
+    driver_.advance(copies_);
+    const Allocation next = allocator.allocate(kMiB * 12, compute_);
+    EXPECT_EQ(next.data == block.data, !is_used_again);
+    EXPECT_EQ(driver_.ordered(copy, compute_), !is_used_again);
+    EXPECT_FALSE(driver_.ordered(later, compute_));
+    driver_.advance(copies_);
+    allocator.deallocate(next);
+  }
+}
+
 TEST_F(StreamOrderTest, ABlockWithAForeignUseWaitsForItsEvent) {
   CachingAllocator allocator(driver_);
   const Allocation first = allocator.allocate(kMiB * 12, compute_);

@@ -19,6 +19,7 @@ using swap::TensorIndex;
 struct Block {
   StorageIndex storage;
   Nanoseconds until;  // max(): stays
+  bool may_return = true;
 };
 
 class Checker {
@@ -41,7 +42,7 @@ class Checker {
       if (!holds(t)) problem(fmt::format("{} is missing at the end", tensor(t).name));
       now_ = std::max(now_, arrival_[tensor(t).storage]);
     }
-    result_.time = now_;
+    result_.time = std::max(now_, out_tail_);
     return result_;
   }
 
@@ -76,8 +77,11 @@ class Checker {
     result_.peak = std::max(result_.peak, used() + bytes);
   }
 
-  void remove_block(StorageIndex s) {
-    std::erase_if(blocks_, [&](const Block& b) { return b.storage == s && b.until == Nanoseconds::max(); });
+  // Copies from and to the block have passed at `end`.
+  void remove_block(StorageIndex s, Nanoseconds end, bool may_return) {
+    const auto removed =
+        std::erase_if(blocks_, [&](const Block& b) { return b.storage == s && b.until == Nanoseconds::max(); });
+    if (removed > 0 && end > now_) blocks_.push_back({s, end, may_return});
   }
 
   void run(swap::OpIndex o) {
@@ -108,7 +112,7 @@ class Checker {
   void bring_in(StorageIndex s) {
     if (resident(s) || !on_host_.contains(s)) return problem("nothing to bring in");
     for (Block& block : blocks_)
-      if (block.storage == s && block.until > now_) return void(block.until = Nanoseconds::max());
+      if (block.storage == s && block.until > now_ && block.may_return) return void(block.until = Nanoseconds::max());
     make_fit(size(s));
     in_tail_ = std::max({in_tail_, now_, on_host_[s]}) + link_.in_time(size(s));
     arrival_[s] = in_tail_;
@@ -126,7 +130,9 @@ class Checker {
         return run(i);
       case Step::Kind::drop:
         if (iteration_.storages.at(static_cast<std::size_t>(i)).pinned) return problem("a pinned storage is dropped");
-        remove_block(i);
+        remove_block(i, arrival_[i], false);
+        for (Block& block : blocks_)
+          if (block.storage == i && block.until != Nanoseconds::max()) block.may_return = false;
         on_host_.erase(i);
         for (std::size_t t = 0; t < iteration_.tensors.size(); ++t)
           if (iteration_.tensors[t].storage == i) named_.erase(static_cast<TensorIndex>(t));
@@ -137,9 +143,7 @@ class Checker {
       case Step::Kind::leave:
         if (!resident(i)) return problem("something leaves that is not there");
         copy_out(i);
-        remove_block(i);
-        if (on_host_[i] > now_) blocks_.push_back({i, on_host_[i]});
-        return;
+        return remove_block(i, std::max(on_host_[i], arrival_[i]), true);
       case Step::Kind::bring_in:
         return bring_in(i);
     }

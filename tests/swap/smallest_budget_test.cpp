@@ -25,6 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr double kEffort = 0.1;
 constexpr int kSteps = 4;  // the first makes state, the second is recorded as later ones are, the rest is planned
 constexpr std::array kLadder{1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
 
@@ -91,7 +92,7 @@ struct Outcome {
 
 Outcome run(const Case& test, Bytes size, bool asks_for_smallest = false) {
   CheckedRuntime runtime({"sim", {.device = "sim:rtx2080ti", .device_memory = kGiB * 64, .values = false}});
-  MemoryBudget budget(MemoryBudgetOptions{.size = std::to_string(size.count)});
+  MemoryBudget budget(MemoryBudgetOptions{.size = std::to_string(size.count), .planning_effort = kEffort});
   const swap::Engine& engine = runtime->core()->budget()->engine();
   Outcome result;
   try {
