@@ -28,7 +28,7 @@ struct GapOptions {
 // same program.
 struct GapSchedule {
   Program program{};
-  Cost cost{};  // of the program
+  Cost cost{};     // of the program
   int trials = 0;  // schedules that were tried
 };
 GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const GapOptions& options);
