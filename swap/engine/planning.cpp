@@ -35,27 +35,28 @@ class ReserveSearch {
 
   double now() const { return now_; }
   void failed() {
+    refinements_ += has_worked() ? 1 : 0;
     too_little_ = now_;
-    now_ = enough_ ? (now_ + *enough_) / 2 : now_ + kStep * (1 + trials_ / kTrialsAStep);
-    refinements_ += enough_ ? 1 : 0;
+    now_ = has_worked() ? (now_ + enough_) / 2 : now_ + kStep * (1 + trials_ / kTrialsAStep);
   }
   void worked() {
-    refinements_ += enough_ ? 1 : 0;
+    refinements_ += has_worked() ? 1 : 0;
     enough_ = now_;
     now_ = (now_ + too_little_) / 2;
   }
   // Whether now() is to be tried. is_good: the best plan that worked is about as fast as any.
   bool goes_on(bool is_good) {
-    if (is_good || ++trials_ >= kTrials || refinements_ >= kRefinements || now_ >= 1) return false;
-    return !enough_ || *enough_ - too_little_ >= kStep / 2;
+    if (is_good || ++trials_ >= kTrials || refinements_ >= kRefinements || now_ >= kAll) return false;
+    return !has_worked() || enough_ - too_little_ >= kStep / 2;
   }
 
  private:
   static constexpr int kTrials = 14, kTrialsAStep = 4, kRefinements = 3;
-  static constexpr double kStep = 0.005;
+  static constexpr double kStep = 0.005, kAll = 1;
 
-  double now_, too_little_;
-  std::optional<double> enough_;
+  bool has_worked() const { return enough_ < kAll; }
+
+  double now_, too_little_, enough_ = kAll;
   int trials_ = 0, refinements_ = 0;
 };
 
