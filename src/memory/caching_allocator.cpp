@@ -67,6 +67,15 @@ Allocation CachingAllocator::allocate_at(void* address, Bytes size, StreamId str
   }
 }
 
+Allocation CachingAllocator::try_allocate(Bytes size, StreamId stream) {
+  FERRY_CHECK(size >= Bytes{}, InvalidArgument, "cannot allocate {} bytes", size.count);
+  if (size == Bytes{}) return {};
+  const Request request = request_for(size, stream);
+  const std::lock_guard lock(mutex_);
+  Block* const block = obtain(request);
+  return block == nullptr ? Allocation{} : hand_out(*block, request);
+}
+
 Block* CachingAllocator::obtain(const Request& request) {
   if (request.size > kLargestRequest) return nullptr;
   if (budget_) return obtain_in_budget(request);

@@ -76,6 +76,8 @@ class CachingAllocator final : public Allocator {
   // is free, or becomes free once the compute stream has waited for other streams; anywhere else if not. Null:
   // anywhere. Requires: `address` lies a multiple of 512 bytes behind the arena's begin. Throws: as allocate.
   Allocation allocate_at(void* address, Bytes size, StreamId stream);
+  // As allocate, but null where that would have to ask on_failure.
+  Allocation try_allocate(Bytes size, StreamId stream);
   // As allocate_at, but null if it cannot be there.
   Allocation try_allocate_at(void* address, Bytes size, StreamId stream);
   void deallocate(const Allocation& allocation) noexcept override;

@@ -254,7 +254,8 @@ CachingAllocator::BlockOwners Budget::block_owners(const std::function<Storage*(
 
 bool Budget::move(Storage& storage, void* address) {
   Replica& replica = *storage.find(context_.device);
-  const Allocation memory = allocator_.try_allocate_at(address, storage.size(), context_.compute);
+  const Allocation memory = address != nullptr ? allocator_.try_allocate_at(address, storage.size(), context_.compute)
+                                               : allocator_.try_allocate(storage.size(), context_.compute);
   if (!memory) return false;
   try {
     context_.driver->copy({memory.data, replica.allocation.data, storage.size(), CopyDirection::device_to_device,

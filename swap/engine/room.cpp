@@ -275,6 +275,50 @@ bool Room::compact(Bytes size, const Residents& residents, bool is_last_resort) 
   return moved.has_value() && (!is_last_resort || *moved > Bytes{});
 }
 
+struct SmallSegment {
+  const std::byte *begin, *end;
+  Bytes used{};
+  std::vector<Value*> values{};  // in order of addresses
+
+  bool has(const void* address) const { return address >= begin && address < end; }
+};
+
+// Those with values in them.
+std::vector<SmallSegment> Room::small_segments(std::span<Value* const> values) const {
+  std::vector<SmallSegment> segments;
+  for (const auto& taken : mechanism_.arena().taken)
+    if (const auto* const begin = static_cast<const std::byte*>(taken.address); taken.is_small_pool)
+      segments.push_back({.begin = begin, .end = begin + taken.size.count});
+  for (Value* const value : values) {
+    const void* const address = transfers_.address(*value);
+    const auto segment = std::ranges::find_if(segments, [&](const SmallSegment& each) { return each.has(address); });
+    if (segment == segments.end()) continue;
+    segment->used += value->size;
+    segment->values.push_back(value);
+  }
+  std::erase_if(segments, [](const SmallSegment& segment) { return segment.values.empty(); });
+  return segments;
+}
+
+// Of the segments of the small pool the one with least in it whose values find room in others.
+bool Room::empty_small_segment(const Residents& residents) {
+  std::vector<Value*> values;
+  for (const auto& [address, value] : residents)
+    if (transfers_.address(*value) == address) values.push_back(value);
+  std::ranges::sort(values, {}, [this](const Value* value) { return transfers_.address(*value); });
+  std::vector<SmallSegment> segments = small_segments(values);
+  std::ranges::stable_sort(segments, {}, &SmallSegment::used);
+  for (const SmallSegment& segment : segments) {
+    // Where one is stuck or lands beside the others, the rest need not move.
+    const bool is_empty = std::ranges::all_of(segment.values, [&](Value* value) {
+      return move(*value, nullptr) && !segment.has(transfers_.address(*value));
+    });
+    // Not in a new one.
+    if (is_empty && small_segments(values).size() < segments.size()) return true;
+  }
+  return false;
+}
+
 void Room::raise_small() {
   const Residents there = residents();
   mechanism_.raise_small_segments([&](void* address) {
@@ -343,7 +387,9 @@ bool Room::make_room(Bytes missing) {
   if (gathers_first && gather(missing)) return true;
   if (only_leaving_) return false;
   if (choose_and_evict() || (may_gather && !gathers_first && gather(missing))) return true;
-  return may_gather && compact(missing, residents(), true);
+  if (!may_gather) return false;
+  const Residents there = residents();
+  return compact(missing, there, true) || empty_small_segment(there);
 }
 
 }  // namespace ferry::swap

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +20,8 @@
 #include "swap/victim_pool.h"
 
 namespace ferry::swap {
+
+struct SmallSegment;
 
 class Room {
  public:
@@ -129,6 +132,8 @@ class Room {
   bool may_move(const Value& value) const;
   bool is_coming_in(const Value& value) const;
   bool compact(Bytes size, const Residents& residents, bool is_last_resort = false);
+  std::vector<SmallSegment> small_segments(std::span<Value* const> values) const;
+  bool empty_small_segment(const Residents& residents);
   bool make_contiguous(Bytes size, const Residents& residents);
 
   EngineState& state_;
