@@ -24,8 +24,8 @@ struct GapOptions {
   std::uint64_t seed = 1;
 };
 
-// The fastest of the schedules tried: some by rules, the others by changes to the best so far. The same input gives the
-// same program.
+// The fastest of the schedules tried: some by rules, the others by changes to one that was about as fast as the best.
+// The same input gives the same program.
 struct GapSchedule {
   Program program{};
   Cost cost{};     // of the program

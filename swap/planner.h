@@ -21,8 +21,8 @@ struct PlannerOptions {
   Methods methods = Methods::recompute;
   Link link{};         // needed for swapping
   double reserve = 0;  // part of the budget that is left to fragmentation and unplanned allocations
-  int trials = 0;      // runs of the search; 0: as many as the iteration's length allows in about half a second
-  double effort = 1;   // with trials 0: a multiple of that time
+  int trials = 0;      // runs of the search beside schedules of gaps; 0: as many as its length allows in half a second
+  double effort = 1;   // with trials 0: a multiple of that time, and of another half a second for schedules of gaps
   std::uint64_t seed = 1;
   bool find_smallest = true;  // if the budget is too small, look for the smallest that is not
 };

@@ -3,8 +3,8 @@
 //   create s, run 0, copy_out s, leave s, run 1, bring_in s, run 2
 //   └──────── first residency of s ────────┘     └─ second ─ …
 //
-// A residency ends where the program's allocations may use its memory: after a copy out has passed, if it waits for
-// one.
+// A residency ends where the program's allocations may use its memory: after the copies to and from it have passed, if
+// it waits for some.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ struct MemoryBudgetOptions {
   std::string file{};
   // Iterations that repeat are planned.
   bool plans = true;
-  // How long the planner searches, as a multiple of about half a second a plan: with less, programs that change often
+  // How long the planner searches, as a multiple of about a second a plan: with less, programs that change often
   // are planned sooner; with more, plans may be better. 0: what FERRY_PLANNING_EFFORT says, else 1.
   double planning_effort = 0;
   std::uint64_t seed = 1;

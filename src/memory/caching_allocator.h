@@ -82,8 +82,9 @@ class CachingAllocator final : public Allocator {
   Allocation try_allocate_at(void* address, Bytes size, StreamId stream);
   void deallocate(const Allocation& allocation) noexcept override;
   void record_use(const Allocation& allocation, StreamId stream) override;
-  // The block is reused after what `stream` was given so far, unless record_use says that there is more. Without this
-  // it is reused after all that the stream had to do when the block was given back. Throws: DeviceError.
+  // The block is reused after what `stream` was given so far, unless record_use says that there is more; without an
+  // address (allocate_at), also after what blocks wait for that were given back before it. Without this it is reused
+  // after all that the stream had to do when it was given back. Throws: DeviceError.
   void close_use(const Allocation& allocation, StreamId stream);
   // The block's own stream waits for an event after what `stream` has done with it so far: that use does not hold the
   // block back any more.
