@@ -152,8 +152,8 @@ std::optional<Plan> Planning::find_plan(const Recorded& recorded) {
     PlanResult result = make_plan(recorded.iteration, planner);
     ++planner.seed;
     if (!result.plan) {
-      if (!best) return std::nullopt;
-      is_arranged = false;
+      // With less memory there is none either.
+      if (!best || least > Bytes{}) break;
       reserve.failed();
       continue;
     }
@@ -168,7 +168,7 @@ std::optional<Plan> Planning::find_plan(const Recorded& recorded) {
     left_out == Bytes{} ? reserve.worked() : reserve.failed();
   } while (reserve.goes_on(least == Bytes{} && static_cast<double>(best->cost.time.count()) <
                                                    kWorthSearching * static_cast<double>(shortest.count())));
-  if (!is_arranged) layout_.arrange(recorded, *best, recorded.values);
+  if (best && !is_arranged) layout_.arrange(recorded, *best, recorded.values);
   return best;
 }
 
