@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "swap/copy_lane.h"
+
 namespace ferry::swap {
 namespace {
 
@@ -38,33 +40,6 @@ struct Gap {
   Nanoseconds out_length() const { return copied_by == kNone ? out_time : Nanoseconds{0}; }
   Nanoseconds out_end() const { return out + out_length(); }
 };
-
-// A copy that may begin at `release` and should end by `deadline`.
-struct Job {
-  Nanoseconds release{}, deadline{}, length{};
-  Nanoseconds begin{};
-};
-
-// One after the other on one lane: of those that may begin, the one with the earliest deadline.
-void line_up(std::vector<Job>& jobs) {
-  std::vector<Job*> by_release;
-  for (Job& job : jobs) by_release.push_back(&job);
-  std::ranges::stable_sort(by_release, {}, &Job::release);
-  const auto later = [](const Job* a, const Job* b) { return a->deadline > b->deadline; };
-  std::vector<Job*> ready;
-  Nanoseconds now = Nanoseconds::min();
-  for (auto next = by_release.begin(); next != by_release.end() || !ready.empty();) {
-    if (ready.empty()) now = std::max(now, (*next)->release);
-    for (; next != by_release.end() && (*next)->release <= now; ++next) {
-      ready.push_back(*next);
-      std::ranges::push_heap(ready, later);
-    }
-    std::ranges::pop_heap(ready, later);
-    ready.back()->begin = now;
-    now += ready.back()->length;
-    ready.pop_back();
-  }
-}
 
 // How gaps are ranked.
 struct Ranking {
@@ -273,7 +248,7 @@ class Scheduler {
     visits_ += std::ssize(gaps_) + std::ssize(excess_);
     find_copies();
     const std::vector<Gap*> gaps = chosen();
-    std::vector<Job> jobs(gaps.size());
+    std::vector<CopyJob> jobs(gaps.size());
     for (std::size_t i = 0; i < gaps.size(); ++i)
       jobs[i] = {start(gaps[i]->from + 1), start(gaps[i]->latest_first), gaps[i]->out_length()};
     line_up(jobs);

@@ -242,8 +242,8 @@ std::optional<Bytes> Budget::compact(Bytes size, const std::function<Storage*(vo
   return allocator_.compact(size, block_owners(owner), is_last_resort);
 }
 
-void Budget::raise_small_segments(const std::function<Storage*(void*)>& owner) {
-  allocator_.raise_small_segments(block_owners(owner));
+Bytes Budget::raise_small_segments(const std::function<Storage*(void*)>& owner) {
+  return allocator_.raise_small_segments(block_owners(owner));
 }
 
 CachingAllocator::BlockOwners Budget::block_owners(const std::function<Storage*(void*)>& owner) {

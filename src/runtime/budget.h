@@ -55,7 +55,7 @@ class Budget final : public swap::Mechanism, public WorkObserver {
                                                   std::span<Storage* const> inputs) override;
   std::optional<std::vector<void*>> cheapest_room(Bytes size, const std::function<double(void*)>& cost) const override;
   std::optional<Bytes> compact(Bytes size, const std::function<Storage*(void*)>& owner, bool is_last_resort) override;
-  void raise_small_segments(const std::function<Storage*(void*)>& owner) override;
+  Bytes raise_small_segments(const std::function<Storage*(void*)>& owner) override;
   bool move(Storage& storage, void* address) override;
   CachingAllocator::Arena arena() const override;
   Bytes free_bytes() const override;

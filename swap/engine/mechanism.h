@@ -46,7 +46,7 @@ class Mechanism {
   virtual std::optional<Bytes> compact(Bytes size, const std::function<ferry::Storage*(void*)>& owner,
                                        bool is_last_resort) = 0;
   // As CachingAllocator::raise_small_segments, with owners as in compact.
-  virtual void raise_small_segments(const std::function<ferry::Storage*(void*)>& owner) = 0;
+  virtual Bytes raise_small_segments(const std::function<ferry::Storage*(void*)>& owner) = 0;
   // Copies the device's replica to that address of the arena; null: to wherever the allocator has room for it, without
   // asking for more. False: it is not free, or there is none, and nothing has changed. Requires: a
   // replica that has nothing to wait for and whose address nobody uses. Throws: DeviceError, and then nothing has

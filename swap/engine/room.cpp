@@ -321,7 +321,7 @@ bool Room::empty_small_segment(const Residents& residents) {
 
 void Room::raise_small() {
   const Residents there = residents();
-  mechanism_.raise_small_segments([&](void* address) {
+  state_.stats.bytes_moved += mechanism_.raise_small_segments([&](void* address) {
     const auto resident = there.find(address);
     if (resident == there.end()) return static_cast<ferry::Storage*>(nullptr);
     Value& value = *resident->second;
