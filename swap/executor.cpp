@@ -205,7 +205,7 @@ Bytes Executor::output_bytes(OpIndex o) const {
 
 void Executor::push(OpIndex o, bool again, TensorIndex wanted) {
   stack_.push_back({.op = o, .wanted = wanted, .first_flag = locked_inputs_.size(), .again = again});
-  for (const TensorIndex t : op(o).inputs) {
+  for (const TensorIndex t : op(o).reads(again)) {
     const StorageIndex s = tensor(t).storage;
     state(s).last_access = now_;
     const bool there = available(t);
@@ -216,7 +216,7 @@ void Executor::push(OpIndex o, bool again, TensorIndex wanted) {
 
 bool Executor::advance() {
   Frame& frame = stack_.back();
-  const std::vector<TensorIndex>& inputs = op(frame.op).inputs;
+  const std::vector<TensorIndex>& inputs = op(frame.op).reads(frame.again);
   for (; frame.next < inputs.size(); ++frame.next) {
     char& is_locked = locked_inputs_[frame.first_flag + frame.next];
     if (is_locked != 0) continue;
@@ -248,7 +248,8 @@ bool Executor::advance() {
 bool Executor::finish(const Frame& frame) {
   const Op& it = op(frame.op);
   if (!allocate(output_bytes(frame.op))) return false;
-  for (const TensorIndex t : it.inputs) {
+  const std::vector<TensorIndex>& inputs = it.reads(frame.again);
+  for (const TensorIndex t : inputs) {
     const Nanoseconds arrival = state(tensor(t).storage).arrival;
     cost_.stall += std::max(arrival - now_, Nanoseconds{0});
     now_ = std::max(now_, arrival);
@@ -270,7 +271,7 @@ bool Executor::finish(const Frame& frame) {
   for (const TensorIndex t : it.outputs)
     if (t != frame.wanted) restore(t);
   if (frame.wanted != kNone) restore(frame.wanted);
-  for (const TensorIndex t : it.inputs) unlock(tensor(t).storage);
+  for (const TensorIndex t : inputs) unlock(tensor(t).storage);
   return true;
 }
 

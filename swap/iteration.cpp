@@ -52,6 +52,10 @@ TensorIndex IterationBuilder::run(std::string name, Nanoseconds time, std::vecto
   return first;
 }
 
+void IterationBuilder::reads_again(std::vector<TensorIndex> inputs) {
+  iteration_.ops.back().inputs_again = std::move(inputs);
+}
+
 void IterationBuilder::retain(TensorIndex tensor) {
   const auto t = static_cast<std::size_t>(tensor);
   FERRY_CHECK(tensor_references_[t] > 0, InvalidArgument, "tensor '{}' is retained after its release",
@@ -124,6 +128,7 @@ std::uint64_t fingerprint(const Iteration& iteration) {
     add(static_cast<std::int64_t>(op.inputs.size()));
     for (const TensorIndex input : op.inputs) add(input);
     for (const TensorIndex output : op.outputs) add(output);
+    for (const TensorIndex input : op.inputs_again) add(input);
   }
   for (const Event& event : iteration.events) {
     add(static_cast<std::int64_t>(event.kind));

@@ -3,7 +3,8 @@
 //
 // A storage is memory, a tensor is a name for (a view of) a storage that one op made. Values never change: an op that
 // works in place is recorded as one that makes fresh outputs. All indices are dense and count from 0 in order of
-// creation, so that inputs of an op always have smaller tensor indices than its outputs.
+// creation, so that inputs of an op always have smaller tensor indices than its outputs. An op that runs again may read
+// other tensors than the first time, such as results of its own that are still there.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,12 @@ struct Op {
   Nanoseconds time{};                  // measured, or on the virtual clock
   std::vector<TensorIndex> inputs{};   // each once
   std::vector<TensorIndex> outputs{};  // views of inputs among them
+  // What it reads when it runs again, each once; none: the inputs. It takes no longer then.
+  std::vector<TensorIndex> inputs_again{};
+
+  const std::vector<TensorIndex>& reads(bool again) const {
+    return again && !inputs_again.empty() ? inputs_again : inputs;
+  }
 };
 
 // What the program did, in its order.
@@ -74,6 +81,8 @@ class IterationBuilder {
   TensorIndex add_input(std::string name, Bytes size, Residency residency);
   // Returns the index of the first output; the others follow. Requires: inputs and views exist and are referenced.
   TensorIndex run(std::string name, Nanoseconds time, std::vector<TensorIndex> inputs, std::vector<Output> outputs);
+  // The last op reads these when it runs again. Requires: they exist; it makes no views.
+  void reads_again(std::vector<TensorIndex> inputs);
   void retain(TensorIndex tensor);
   // Requires: the tensor is referenced.
   void release(TensorIndex tensor);

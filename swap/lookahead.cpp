@@ -39,7 +39,7 @@ void Lookahead::need_inputs(StorageIndex s, OpIndex use) {
     const OpIndex op = uses_.producer(missing.back());
     missing.pop_back();
     if (op == kNone) continue;
-    for (const TensorIndex t : iteration_.ops[index(op)].inputs) {
+    for (const TensorIndex t : iteration_.ops[index(op)].reads(true)) {
       const StorageIndex input = iteration_.tensors[index(t)].storage;
       if (storage(input).pinned || seen_[index(input)] == walk_) continue;
       seen_[index(input)] = walk_;

@@ -87,7 +87,7 @@ class ProgramRunner {
   bool run_op(OpIndex o) {
     const bool again = o < next_op_;
     if (o > next_op_) return executor_.fail(fmt::format("op {} runs before op {}", o, next_op_));
-    for (const TensorIndex t : iteration_.ops[static_cast<std::size_t>(o)].inputs) {
+    for (const TensorIndex t : iteration_.ops[static_cast<std::size_t>(o)].reads(again)) {
       if (!executor_.available(t))
         return executor_.fail(fmt::format("op {} runs without its input '{}'", o, executor_.tensor(t).name));
       executor_.lock(executor_.tensor(t).storage);

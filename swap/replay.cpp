@@ -29,7 +29,7 @@ class PolicyStrategy final : public Strategy {
     const Op& op = iteration_.ops[static_cast<std::size_t>(event.index)];
     reads_.clear();
     writes_.clear();
-    for (const TensorIndex t : op.inputs) reads_.push_back(storage_of(t));
+    for (const TensorIndex t : op.reads(true)) reads_.push_back(storage_of(t));
     for (const TensorIndex t : op.outputs) writes_.push_back(storage_of(t));
     neighborhood_.add_op(reads_, writes_, op.time);
   }

@@ -48,7 +48,7 @@ bool Uses::inputs_of(StorageIndex storage, OpIndex use, std::vector<StorageIndex
   const OpIndex op = producer(storage);
   if (op == kNone || !iteration_.storages[index(storage)].recomputable) return false;
   sum += iteration_.ops[index(op)].time;
-  for (const TensorIndex t : iteration_.ops[index(op)].inputs) {
+  for (const TensorIndex t : iteration_.ops[index(op)].reads(true)) {
     const StorageIndex s = iteration_.tensors[index(t)].storage;
     if (iteration_.storages[index(s)].pinned || seen_[index(s)] == walk_ || next(s, use) != beyond()) continue;
     seen_[index(s)] = walk_;

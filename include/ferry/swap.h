@@ -63,7 +63,7 @@ struct MemoryBudgetStats {
   std::int64_t recomputations = 0;  // ops that ran again
   Nanoseconds recompute_time{};     // of the device
   Bytes bytes_out{}, bytes_in{};    // swapped
-  Bytes bytes_moved{};              // within the device, so that free memory lies in one place
+  Bytes bytes_moved{};              // within the device: so that free memory lies in one place, to where a plan has it
   std::int64_t iterations = 0, planned_iterations = 0;
   std::int64_t plans = 0;             // made
   std::int64_t tracked_storages = 0;  // now

@@ -182,6 +182,7 @@ Block& BlockHeap::take_at(Block& block, std::byte* begin, Bytes size, StreamId s
 }
 
 void BlockHeap::put(Block& block) noexcept {
+  if (lies_in_logged(*block.segment)) log_->freed(block.data, block.size);
   block.state = BlockState::free;
   --block.segment->in_use;
   Block* merged = &block;
@@ -199,6 +200,7 @@ void BlockHeap::put(Block& block) noexcept {
 
 void BlockHeap::slide(Block& block) noexcept {
   Block& gap = *block.left;
+  if (lies_in_logged(*block.segment)) log_->freed(block.data, block.size);
   bins_of(gap).remove(gap);
   if (block.holds != nullptr) shift(*block.holds, gap.data - block.data);
   block.data = gap.data;

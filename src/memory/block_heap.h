@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/memory/block_bins.h"
+#include "src/memory/free_log.h"
 #include "src/memory/object_pool.h"
 
 namespace ferry::memory {
@@ -48,7 +49,7 @@ class BlockHeap {
   // Takes a free block for `stream`. What lies behind `size` becomes a free block when the pool splits that much.
   // Throws: std::bad_alloc, and then nothing has changed.
   void take(Block& block, Bytes size, StreamId stream);
-  // The same from `begin` on, within a free block of the large pool: what lies before it becomes a free block, too.
+  // The same from `begin` on, within a free block: what lies before it becomes a free block, too.
   // Returns the block taken. Requires: `begin` lies a multiple of kBlockUnit behind the block's, and `size` fits.
   // Throws: std::bad_alloc, and then nothing has changed.
   Block& take_at(Block& block, std::byte* begin, Bytes size, StreamId stream);
@@ -67,6 +68,11 @@ class BlockHeap {
   void give_free_blocks_to(StreamId stream, Packing packing);
   // For blocks put and taken from now on.
   void set_packing(Packing packing) noexcept { packing_ = packing; }
+  // `log` is told of what becomes free in `segment` and in those inside it; null: nobody is.
+  void set_free_log(const Segment* segment, FreeLog* log) noexcept {
+    logged_ = segment;
+    log_ = log;
+  }
 
   Bytes largest_free() const noexcept;
 
@@ -76,6 +82,9 @@ class BlockHeap {
   };
   static BlockBins& bins(StreamBins& of, PoolKind pool) { return pool == PoolKind::small ? of.small : of.large; }
   BlockBins& bins_of(const Block& block) noexcept;
+  bool lies_in_logged(const Segment& segment) const noexcept {
+    return log_ != nullptr && (&segment == logged_ || (segment.place != nullptr && segment.place->segment == logged_));
+  }
   StreamBins& make_bins(StreamId stream);
   void insert(Block& block) noexcept;
   bool splits(const Block& block, Bytes size) const noexcept;
@@ -87,6 +96,8 @@ class BlockHeap {
   ObjectPool<Segment> segment_pool_;
   Segment* segments_ = nullptr;
   Packing packing_ = Packing::quick;
+  const Segment* logged_ = nullptr;
+  FreeLog* log_ = nullptr;
 };
 
 }  // namespace ferry::memory

@@ -28,7 +28,7 @@ Block& block_of(const Allocation& allocation) { return *static_cast<Block*>(allo
 }  // namespace
 
 CachingAllocator::CachingAllocator(Driver& driver, CachingAllocatorOptions options)
-    : driver_(driver), options_(std::move(options)), uses_(driver) {
+    : driver_(driver), options_(std::move(options)), uses_(driver), free_log_(driver, StreamId{0}) {
   if (options_.on_failure) on_failure_ = std::make_shared<const std::function<bool(Bytes)>>(options_.on_failure);
 }
 
@@ -65,6 +65,17 @@ Allocation CachingAllocator::allocate_at(void* address, Bytes size, StreamId str
     lock.lock();
     if (!again) throw shortage(request);
   }
+}
+
+Allocation CachingAllocator::allocate_early(void* address, Bytes size, StreamId stream) {
+  FERRY_CHECK(size >= Bytes{}, InvalidArgument, "cannot allocate {} bytes", size.count);
+  if (size == Bytes{}) return {};
+  const Request request = request_for(size, stream);
+  {
+    const std::lock_guard lock(mutex_);
+    if (Block* block = take_early(static_cast<std::byte*>(address), request)) return hand_out(*block, request);
+  }
+  return allocate_at(address, size, stream);
 }
 
 Allocation CachingAllocator::try_allocate(Bytes size, StreamId stream) {

@@ -22,9 +22,9 @@
 // - The small pool cuts its segments from the highest free address of the arena (or of large segments from before),
 //   2 MiB each and, when nothing else makes room, one that just fits. One that is unused goes back when a request
 //   would fail otherwise, or with empty_cache, which returns nothing to the driver then.
-// - All blocks belong to the compute stream. One allocated for another stream makes that stream wait for the compute
-//   stream's work so far, and counts as used by it until it is given back: it is reused after an event there, as any
-//   block with a foreign use.
+// - All blocks belong to the compute stream. One allocated for another stream makes that stream wait until the compute
+//   stream is done with those addresses (FreeLog), and counts as used by it until it is given back: it is reused after
+//   an event there, as any block with a foreign use.
 // - The host never waits for such events: when a request does not fit, the compute stream waits for them on the device,
 //   those first that were given back first, and for no more than it takes. Then `on_failure` is asked.
 // - Free memory in several places becomes one when `compact` moves the blocks between them.
@@ -44,6 +44,7 @@
 
 #include "src/memory/allocator.h"
 #include "src/memory/block_heap.h"
+#include "src/memory/free_log.h"
 #include "src/memory/stream_uses.h"
 
 namespace ferry {
@@ -76,6 +77,9 @@ class CachingAllocator final : public Allocator {
   // is free, or becomes free once the compute stream has waited for other streams; anywhere else if not. Null:
   // anywhere. Requires: `address` lies a multiple of 512 bytes behind the arena's begin. Throws: as allocate.
   Allocation allocate_at(void* address, Bytes size, StreamId stream);
+  // As allocate_at, but elsewhere in the arena if the compute stream is done earlier there: so that a copy need not
+  // wait for what the device was given before it.
+  Allocation allocate_early(void* address, Bytes size, StreamId stream);
   // As allocate, but null where that would have to ask on_failure.
   Allocation try_allocate(Bytes size, StreamId stream);
   // As allocate_at, but null if it cannot be there.
@@ -187,6 +191,9 @@ class CachingAllocator final : public Allocator {
   memory::Block* fit_in_budget(const Request& request);
   memory::Block* reuse_in_budget(const Request& request);
   memory::Block* take_at(std::byte* address, const Request& request);
+  memory::Block* take_early(std::byte* address, const Request& request);
+  void order_after_use(StreamId stream, std::byte* address, Bytes size);
+  std::vector<memory::FreeLog::Range> free_ranges(memory::PoolKind pool) const;
   bool free_range(std::byte* address, Bytes size);
   memory::Block* use_in_budget(memory::Block& block, StreamId stream);
   bool cut_small_segment(Bytes size);
@@ -211,6 +218,7 @@ class CachingAllocator final : public Allocator {
   mutable std::mutex mutex_;
   memory::BlockHeap heap_;
   memory::StreamUses uses_;
+  memory::FreeLog free_log_;  // of the arena
   std::optional<EventId> reuse_event_;
   std::shared_ptr<const std::function<bool(Bytes)>> on_failure_;
   std::optional<Bytes> budget_;

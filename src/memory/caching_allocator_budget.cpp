@@ -35,7 +35,9 @@ void CachingAllocator::begin_budget(Bytes limit) {
   release_cached();
   order_compute_after_all();
   const Segment* arena = take_arena(budget);
+  if (arena != nullptr) free_log_.begin(arena->size);
   heap_.give_free_blocks_to(kCompute, Packing::tight);
+  heap_.set_free_log(arena, &free_log_);
   arena_ = arena;
   budget_ = budget;
 }
@@ -85,6 +87,7 @@ void CachingAllocator::end_budget() noexcept {
   if (!budget_) return;
   release_small_segments();
   heap_.set_packing(Packing::quick);
+  heap_.set_free_log(nullptr, nullptr);
   arena_ = nullptr;
   budget_.reset();
 }
@@ -98,6 +101,7 @@ void CachingAllocator::set_on_failure(std::function<bool(Bytes)> on_failure) {
 
 Block* CachingAllocator::obtain_in_budget(const Request& request) {
   if (request.size > *budget_) return nullptr;
+  if (arena_ != nullptr) free_log_.keep_marks();
   if (!uses_.idle()) collect(uses_.poll());
   for (;;) {
     if (Block* block = fit_in_budget(request)) return block;
@@ -119,7 +123,7 @@ Block* CachingAllocator::fit_in_budget(const Request& request) {
 Block* CachingAllocator::reuse_in_budget(const Request& request) {
   Block* block = heap_.find(request.size, request.pool, kCompute);
   if (block == nullptr) return nullptr;
-  if (request.stream != kCompute) order_after(request.stream, kCompute);
+  if (request.stream != kCompute) order_after_use(request.stream, block->data, request.size);
   heap_.take(*block, request.size, kCompute);
   return use_in_budget(*block, request.stream);
 }
@@ -146,11 +150,51 @@ Allocation CachingAllocator::try_allocate_at(void* address, Bytes size, StreamId
 Block* CachingAllocator::take_at(std::byte* address, const Request& request) {
   if (!budget_ || arena_ == nullptr || request.pool != PoolKind::large || request.size > arena_->size) return nullptr;
   if (address < arena_->data || address > arena_->data + (arena_->size - request.size).count) return nullptr;
+  free_log_.keep_marks();
   if (!uses_.idle()) collect(uses_.poll());
   if (!free_range(address, request.size)) return nullptr;
-  if (request.stream != kCompute) order_after(request.stream, kCompute);
-  Block& block = heap_.take_at(BlockHeap::block_at(*arena_, address), address, request.size, kCompute);
-  return use_in_budget(block, request.stream);
+  if (request.stream != kCompute) order_after_use(request.stream, address, request.size);
+  Block& free = BlockHeap::block_at(*arena_, address);
+  return use_in_budget(heap_.take_at(free, address, request.size, kCompute), request.stream);
+}
+
+// The stream waits until the compute stream is done with the addresses, which are free.
+void CachingAllocator::order_after_use(StreamId stream, std::byte* address, Bytes size) {
+  if (arena_ != nullptr && address >= arena_->data && address < arena_->data + arena_->size.count) {
+    if (const std::optional<EventId> event = free_log_.free_since({address, address + size.count}))
+      return driver_.wait_event(stream, *event);
+  }
+  order_after(stream, kCompute);
+}
+
+// Of the arena, in order of addresses.
+std::vector<memory::FreeLog::Range> CachingAllocator::free_ranges(PoolKind pool) const {
+  std::vector<memory::FreeLog::Range> free;
+  const auto add = [&](const Segment& segment) {
+    for (const Block* block = segment.first; block != nullptr; block = block->right)
+      if (block->state == BlockState::free) free.push_back({block->data, block->data + block->size.count});
+  };
+  if (pool == PoolKind::large) {
+    add(*arena_);
+  } else {
+    for (const Block* block = arena_->first; block != nullptr; block = block->right)
+      if (block->holds != nullptr) add(*block->holds);
+  }
+  return free;
+}
+
+// Null: nowhere is better than where allocate_at would have it.
+Block* CachingAllocator::take_early(std::byte* address, const Request& request) {
+  if (!budget_ || arena_ == nullptr || request.stream == kCompute) return nullptr;
+  free_log_.keep_marks();
+  if (!uses_.idle()) collect(uses_.poll());
+  const memory::FreeLog::Range wanted{address, address == nullptr ? nullptr : address + request.size.count};
+  const auto place = free_log_.earliest(request.size, free_ranges(request.pool), wanted);
+  if (!place || (address != nullptr && free_log_.free_since(wanted) == place->since)) return nullptr;
+  driver_.wait_event(request.stream, place->since);
+  const Block* const outer = &BlockHeap::block_at(*arena_, place->address);
+  Block& block = BlockHeap::block_at(outer->holds != nullptr ? *outer->holds : *arena_, place->address);
+  return use_in_budget(heap_.take_at(block, place->address, request.size, kCompute), request.stream);
 }
 
 // Whether the range is free once what waits for other streams has passed, which the compute stream waits for, and

@@ -158,6 +158,14 @@ struct BatchNormAttributes {
   DType affine_dtype = DType::f32;
 };
 
+// batch_norm_apply: (x, gamma?, beta?, mean [C], inverse_std [C]) → y like x; with the statistics that batch_norm gave
+//   for x, y has the bits of its y: batch_norm reads x twice, this reads it once. relu: of that, bit for bit, in the
+//   same pass.
+struct BatchNormApplyAttributes {
+  Strides strides{};  // y's
+  bool relu = false;
+};
+
 // running_average_: (running mean [C], running var [C], mean [C], inverse_std [C]) mutates the first two:
 //   mean ← (1 - momentum) mean + momentum batch mean; var likewise with the unbiased batch variance
 //   (1 / inverse_std² - epsilon) * count / (count - 1).

@@ -32,13 +32,22 @@ void infer_batch_norm(InferContext& context) {
   context.add_output({x[1]}, statistics_dtype(context.dtype(0)));
 }
 
-void infer_inference(InferContext& context) {
+void require_statistics(const InferContext& context) {
   require_features(context);
-  const Shape& x = context.shape(0);
-  for (std::size_t i = 1; i < 5; ++i) context.require_vector(i, x[1], 0);
+  for (std::size_t i = 1; i < 5; ++i) context.require_vector(i, context.shape(0)[1], 0);
   context.require_given(3);
   context.require_given(4);
-  context.add_output(x, context.dtype(0), feature_strides(context.in(0)));
+}
+
+void infer_inference(InferContext& context) {
+  require_statistics(context);
+  context.add_output(context.shape(0), context.dtype(0), feature_strides(context.in(0)));
+}
+
+void infer_apply(InferContext& context) {
+  require_statistics(context);
+  context.add_output(context.shape(0), context.dtype(0),
+                     context.attributes.as<BatchNormApplyAttributes>().strides);
 }
 
 void infer_backward(InferContext& context) {
@@ -116,6 +125,13 @@ const OpSchema kBatchNorm{.name = "batch_norm",
                           .saved_inputs = 0b011,
                           .saved_outputs = 0b110,
                           .autocast = AutocastRule::as_is};
+const OpSchema kBatchNormApply{.name = "batch_norm_apply",
+                               .op_class = OpClass::elementwise,  // nothing is summed
+                               .arguments = {"x", "gamma", "beta", "mean", "inverse_std"},
+                               .infer = infer_apply,
+                               .contiguous = 0b11110,
+                               .image = 1,
+                               .flops = norm_flops};
 const OpSchema kBatchNormBackward{.name = "batch_norm_backward",
                                   .op_class = OpClass::normalization,
                                   .arguments = {"dy", "x", "gamma", "mean", "inverse_std"},

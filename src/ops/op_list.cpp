@@ -31,6 +31,7 @@ constexpr std::array kOps = {
     &kDropout,
     &kDropoutBackward,
     &kBatchNorm,
+    &kBatchNormApply,
     &kBatchNormBackward,
     &kBatchNormInference,
     &kRunningAverage,

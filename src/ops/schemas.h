@@ -9,7 +9,7 @@
 namespace ferry::ops {
 
 // batch_norm.cpp
-extern const OpSchema kBatchNorm, kBatchNormBackward, kBatchNormInference, kRunningAverage;
+extern const OpSchema kBatchNorm, kBatchNormApply, kBatchNormBackward, kBatchNormInference, kRunningAverage;
 // binary.cpp
 extern const OpSchema kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kSquareError, kSquareErrorBackward,
     kSquareErrorScalar, kSquareErrorScalarBackward, kEqual, kGreater, kLess, kAddInPlace, kSubInPlace, kMulInPlace,

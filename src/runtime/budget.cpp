@@ -258,6 +258,10 @@ bool Budget::move(Storage& storage, void* address) {
                                                : allocator_.try_allocate(storage.size(), context_.compute);
   if (!memory) return false;
   try {
+    if (replica.pending.value >= 0) {  // what it is used by still waits for it, too
+      context_.driver->wait_event(context_.compute, replica.pending);
+      allocator_.end_use(replica.allocation, context_.host_to_device);
+    }
     context_.driver->copy({memory.data, replica.allocation.data, storage.size(), CopyDirection::device_to_device,
                            HostMemory::pinned, "compaction"},
                           context_.compute);

@@ -40,7 +40,7 @@ MemoryBudgetStats MemoryBudget::stats() const {
           .recompute_time = stats.recompute_time,
           .bytes_out = stats.bytes_out,
           .bytes_in = stats.bytes_in,
-          .bytes_moved = stats.bytes_moved,
+          .bytes_moved = stats.bytes_moved + stats.bytes_placed,
           .iterations = stats.iterations,
           .planned_iterations = stats.planned_iterations,
           .plans = stats.plans,

@@ -45,6 +45,8 @@ class AllocationGuard {
       : allocator_(allocator), allocation_(allocator.allocate(size, stream)) {}
   AllocationGuard(CachingAllocator& allocator, void* place, Bytes size, StreamId stream)
       : allocator_(allocator), allocation_(allocator.allocate_at(place, size, stream)) {}
+  AllocationGuard(CachingAllocator& allocator, const Allocation& allocation)
+      : allocator_(allocator), allocation_(allocation) {}
   ~AllocationGuard() {
     if (owned_) allocator_.deallocate(allocation_);
   }
@@ -110,7 +112,7 @@ class Mover {
   // Through the staging ring on the copy stream; the compute stream waits for it when the replica is first used.
   Replica& to_device_staged(Replica& source) {
     settle(core_, from_, source);
-    AllocationGuard memory(*gpu_.device_memory, planned_place(), storage_.size(), gpu_.host_to_device);
+    AllocationGuard memory(*gpu_.device_memory, arrival());
     gpu_.allocator->record_use(memory.get(), gpu_.compute);
     Replica result{gpu_.device, true, false, memory.get(), gpu_.take_event(), gpu_.device};
     try {
@@ -183,6 +185,15 @@ class Mover {
   }
 
  private:
+  // Memory for a copy in: a plan moves what arrives to its place before it is used, and it may arrive early elsewhere.
+  Allocation arrival() {
+    void* const place = planned_place();
+    Budget* const budget = core_.budget();
+    const bool moves = budget != nullptr && budget->device() == gpu_.device && budget->engine().places_arrivals();
+    return moves ? gpu_.device_memory->allocate_early(place, storage_.size(), gpu_.host_to_device)
+                 : gpu_.device_memory->allocate_at(place, storage_.size(), gpu_.host_to_device);
+  }
+
   // Null: anywhere.
   void* planned_place() {
     Budget* const budget = core_.budget();
@@ -352,6 +363,8 @@ Replica& bring(RuntimeCore& core, const TensorImpl& tensor, Device target, const
   }
   Replica& copied = copy_to_device(core, tensor, *source, target, reason);
   settle(core, storage, copied);
+  if (Budget* const budget = core.budget(); budget != nullptr && budget->device() == target)
+    budget->engine().arrived(storage);
   return copied;
 }
 

@@ -126,9 +126,16 @@ void* Engine::output_place(std::size_t output, Bytes size) {
 }
 
 void* Engine::copy_place(ferry::Storage& storage) {
-  const Value* const value = History::value_of(storage);
-  if (value == nullptr) return nullptr;
-  return cleared(value->place != nullptr ? value->place : planning_.input_place(storage.size()), storage.size());
+  Value* const value = History::value_of(storage);
+  void* place = value == nullptr ? nullptr : value->place;
+  if (place == nullptr) place = planning_.input_place(storage.size());
+  if (value != nullptr) value->place = place;
+  return cleared(place, storage.size());
+}
+
+void Engine::arrived(ferry::Storage& storage) {
+  if (Value* const value = History::value_of(storage); value != nullptr && !is_replaying())
+    room_.place(*value, value->place);
 }
 
 void Engine::made(ferry::Storage& storage) {

@@ -61,7 +61,7 @@ class Engine {
   void prepare(ferry::Storage& storage);
   // The storage is on the device after this, locked to the frame's end. Throws: OutOfMemory; what recomputing throws.
   void use(ferry::Storage& storage);
-  // Bytes that were moved from one address to another, ever.
+  // Bytes that were moved from one address to another while somebody might know the address, ever.
   Bytes moved() const { return state_.stats.bytes_moved; }
   // It has a valid replica somewhere, and is locked.
   void use_anywhere(ferry::Storage& storage);
@@ -71,6 +71,10 @@ class Engine {
   // from there has left after this. Throws: DeviceError.
   void* output_place(std::size_t output, Bytes size);
   void* copy_place(ferry::Storage& storage);
+  // A copy in may lie elsewhere at first: it is moved to its place before a call uses it, and here. Requires of
+  // `arrived`: nobody counts on the storage's address. Throws: DeviceError.
+  bool places_arrivals() const { return planning_.is_followed(); }
+  void arrived(ferry::Storage& storage);
   // A call's output, or a copy, has memory on the device.
   void made(ferry::Storage& storage);
   void ran(const CallNote& note);

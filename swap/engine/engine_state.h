@@ -28,6 +28,7 @@ struct EngineStats {
   std::int64_t evictions = 0, recomputations = 0, decisions = 0;
   Nanoseconds recompute_time{}, decision_time{};
   Bytes bytes_out{}, bytes_in{}, bytes_moved{};
+  Bytes bytes_placed{};  // of copies in that lay elsewhere first
   std::int64_t iterations = 0, planned_iterations = 0, plans = 0;
   std::int64_t placed = 0, displaced = 0;  // storages that found their plan's address, and that did not
   std::int64_t tracked = 0;

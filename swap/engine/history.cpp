@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/ops/attributes.h"
+#include "src/ops/schemas.h"
 #include "src/tensor/cell_cache.h"
 #include "src/tensor/tensor_impl.h"
 #include "swap/engine/engine.h"
@@ -124,28 +126,33 @@ void History::leave_producer(Value& value) noexcept {
     if (result == &value) result = nullptr;
 }
 
-const std::shared_ptr<Producer>& History::record(const CallNote& note) {
+std::shared_ptr<Producer> History::make_producer(const CallNote& note, const ops::OpSchema& schema,
+                                                 const Attributes& attributes) {
   auto producer = make_cell<Producer>(graveyard_);
-  producer->schema = &note.schema;
-  producer->attributes = note.attributes;
+  producer->schema = &schema;
+  producer->attributes = attributes;
   producer->where = note.where;
   producer->device = note.device;
   producer->time = note.time;
-  producer->operands.reserve(note.inputs.size());
-  for (std::size_t i = 0; i < note.inputs.size(); ++i) {
-    if (!note.inputs[i]->defined()) {
-      producer->operands.emplace_back();
-      continue;
-    }
-    const TensorImpl& tensor = *note.inputs[i]->impl();
-    producer->operands.emplace_back(true, nullptr, 0, tensor.shape, tensor.strides, tensor.offset, tensor.dtype,
-                                    tensor.device);
-    if (tensor.storage->watch() == nullptr || ops::has(note.schema.metadata_inputs, note.schema.place(i))) continue;
-    producer->read(i, *value_of(*tensor.storage));
+  return producer;
+}
+
+void History::add_operand(Producer& producer, const ferry::Tensor& input, bool is_read) {
+  if (!input.defined()) {
+    producer.operands.emplace_back();
+    return;
   }
+  const TensorImpl& tensor = *input.impl();
+  producer.operands.emplace_back(true, nullptr, 0, tensor.shape, tensor.strides, tensor.offset, tensor.dtype,
+                                 tensor.device);
+  if (is_read && tensor.storage->watch() != nullptr)
+    producer.read(producer.operands.size() - 1, *value_of(*tensor.storage));
+}
+
+const std::shared_ptr<Producer>& History::give(std::shared_ptr<Producer> producer, Results results) {
   Value* last = nullptr;
-  for (const ferry::Tensor& output : note.outputs) {
-    Value* const value = output.defined() ? value_of(*output.impl()->storage) : nullptr;
+  for (const ferry::Tensor& result : results) {
+    Value* const value = result.defined() ? value_of(*result.impl()->storage) : nullptr;
     producer->results[producer->result_count++] = value;
     if (value == nullptr) continue;
     if (last != nullptr) last->producer = producer;
@@ -156,6 +163,53 @@ const std::shared_ptr<Producer>& History::record(const CallNote& note) {
   if (keeps_neighborhood_) add_to_neighborhood(*producer);
   last->producer = std::move(producer);  // most calls have one result: nothing is counted
   return last->producer;
+}
+
+const std::shared_ptr<Producer>& History::record(const CallNote& note) {
+  if (&note.schema == &ops::kBatchNorm) return record_batch_norm(note);
+  if (&note.schema == &ops::kRelu) {
+    if (const Producer* const before = normalization_before(note)) {
+      auto attributes = before->attributes.as<ops::BatchNormApplyAttributes>();
+      attributes.relu = true;
+      auto producer = make_producer(note, ops::kBatchNormApply, attributes);
+      for (const Operand& operand : before->operands) {
+        producer->operands.push_back(operand);
+        if (operand.value != nullptr) producer->read(producer->operands.size() - 1, *operand.value);
+      }
+      return give(std::move(producer), note.outputs);
+    }
+  }
+  auto producer = make_producer(note, note.schema, note.attributes);
+  producer->operands.reserve(note.inputs.size());
+  for (std::size_t i = 0; i < note.inputs.size(); ++i)
+    add_operand(*producer, *note.inputs[i], !ops::has(note.schema.metadata_inputs, note.schema.place(i)));
+  return give(std::move(producer), note.outputs);
+}
+
+// y is had again from the statistics, which only the call itself gives.
+const std::shared_ptr<Producer>& History::record_batch_norm(const CallNote& note) {
+  const Results y = note.outputs.first(1), statistics = note.outputs.subspan(1);
+  auto whole = make_producer(note, note.schema, note.attributes);
+  for (const ferry::Tensor* input : note.inputs) add_operand(*whole, *input, true);
+  whole->result_count = 1;  // y is none of its results
+  give(std::move(whole), statistics);
+  auto apply = make_producer(note, ops::kBatchNormApply,
+                             ops::BatchNormApplyAttributes{.strides = y.front().impl()->strides, .relu = false});
+  for (const ferry::Tensor* input : note.inputs) add_operand(*apply, *input, true);
+  for (const ferry::Tensor& each : statistics) add_operand(*apply, each, true);
+  return give(std::move(apply), y);
+}
+
+const Producer* History::normalization_before(const CallNote& note) const {
+  const TensorImpl &x = *note.inputs[0]->impl(), &y = *note.outputs[0].impl();
+  const Value* const value = value_of(*x.storage);
+  const Producer* const producer = value == nullptr ? nullptr : value->producer.get();
+  if (producer == nullptr || producer->schema != &ops::kBatchNormApply || producer->device != note.device)
+    return nullptr;
+  const auto& attributes = producer->attributes.as<ops::BatchNormApplyAttributes>();
+  const bool is_all = x.offset == 0 && x.shape == producer->operands[0].shape && x.strides == attributes.strides &&
+                      y.strides == attributes.strides && x.dtype == producer->operands[0].dtype;
+  return is_all && !attributes.relu ? producer : nullptr;
 }
 
 std::vector<Value*> History::absent_that_need(const Value& value) const {

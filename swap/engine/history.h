@@ -51,8 +51,9 @@ class History {
     if (!value.is_needed()) graveyard_.dead.push_back(&value);
   }
 
-  // The outputs' values know from now on what they were computed from. Null: none of them is known. Valid until one of
-  // them changes.
+  // The outputs' values know from now on what they are computed from again: by the call that ran, or by one that makes
+  // the same from less. Returns what makes the first of them that is large; null: none of them is known. Valid until
+  // one of them changes.
   const std::shared_ptr<Producer>& record(const CallNote& note);
   // Absent values with a storage that only a computation from `value` gives back.
   std::vector<Value*> absent_that_need(const Value& value) const;
@@ -75,6 +76,16 @@ class History {
   void forget(Value& value) noexcept;
 
  private:
+  using Results = std::span<const ferry::Tensor>;
+
+  const std::shared_ptr<Producer>& record_batch_norm(const CallNote& note);
+  // Null: it is not the relu of a normalisation, or not of all of it.
+  const Producer* normalization_before(const CallNote& note) const;
+  std::shared_ptr<Producer> make_producer(const CallNote& note, const ops::OpSchema& schema,
+                                          const Attributes& attributes);
+  static void add_operand(Producer& producer, const ferry::Tensor& tensor, bool is_read);
+  // Results that are undefined, or whose storages are not known, are none.
+  const std::shared_ptr<Producer>& give(std::shared_ptr<Producer> producer, Results results);
   Value& make_value(Bytes size);
   StorageIndex take_index(Value& value);
   void add_to_neighborhood(const Producer& producer);

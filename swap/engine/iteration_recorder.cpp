@@ -69,20 +69,36 @@ void IterationRecorder::begin(std::span<Value* const> values, Bytes others) {
   present_ = static_cast<StorageIndex>(iteration_.storages.size());
 }
 
+std::vector<TensorIndex> IterationRecorder::names_read_by(const Producer& producer) {
+  std::vector<TensorIndex> names;
+  for (const Operand& operand : producer.operands) {
+    if (operand.value == nullptr || operand.value->size.count == 0) continue;
+    const TensorIndex name = name_of(*operand.value);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 void IterationRecorder::ran(const CallNote& note, Producer* producer) {
   Op op{.name = std::string(note.schema.name), .time = note.time};
   for (Value* value : values_read(note.schema, note.inputs))
     if (value != nullptr) op.inputs.push_back(name_of(*value));
   const auto index = static_cast<OpIndex>(iteration_.ops.size());
-  for (const TensorIndex input : op.inputs)
-    readers_[static_cast<std::size_t>(iteration_.tensors[static_cast<std::size_t>(input)].storage)].push_back(index);
   for (const ferry::Tensor& output : note.outputs) {
     Value* const value = output.defined() ? History::value_of(*output.impl()->storage) : nullptr;
     if (value == nullptr) continue;
-    if (value->recorded == kNone) value->recorded = add_storage(value->size, producer != nullptr, value->stays);
+    if (value->recorded == kNone) {
+      const bool recomputable = producer != nullptr && value->producer.get() == producer;
+      value->recorded = add_storage(value->size, recomputable, value->stays);
+    }
     op.outputs.push_back(add(value->recorded, index));
   }
-  if (producer != nullptr) producer->recorded = index;
+  if (producer != nullptr) {
+    producer->recorded = index;
+    if (producer->schema != &note.schema) op.inputs_again = names_read_by(*producer);
+  }
+  for (const TensorIndex input : op.reads(true))
+    readers_[static_cast<std::size_t>(iteration_.tensors[static_cast<std::size_t>(input)].storage)].push_back(index);
   iteration_.ops.push_back(std::move(op));
   iteration_.events.push_back({Event::Kind::run, index});
 }

@@ -34,6 +34,7 @@ class IterationRecorder {
 
  private:
   TensorIndex name_of(Value& value);
+  std::vector<TensorIndex> names_read_by(const Producer& producer);
   TensorIndex add(StorageIndex storage, OpIndex producer);
   StorageIndex add_storage(Bytes size, bool recomputable, bool pinned);
   void mark_descendants(StorageIndex storage);

@@ -49,8 +49,7 @@ class Mechanism {
   virtual Bytes raise_small_segments(const std::function<ferry::Storage*(void*)>& owner) = 0;
   // Copies the device's replica to that address of the arena; null: to wherever the allocator has room for it, without
   // asking for more. False: it is not free, or there is none, and nothing has changed. Requires: a
-  // replica that has nothing to wait for and whose address nobody uses. Throws: DeviceError, and then nothing has
-  // changed.
+  // replica whose address nobody uses. Throws: DeviceError, and then nothing has changed.
   virtual bool move(ferry::Storage& storage, void* address) = 0;
   // As CachingAllocator::arena.
   virtual CachingAllocator::Arena arena() const = 0;

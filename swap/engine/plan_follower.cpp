@@ -47,6 +47,8 @@ void PlanFollower::begin_iteration() {
     if (values_[s] != nullptr) values_[s]->place = layout_.home(static_cast<StorageIndex>(s));
   outputs_ = made_ = {};
   arriving_.clear();
+  expected_.clear();
+  unplaced_.clear();
   met_.assign(values_.size(), false);
   position_ = 0;
   next_op_ = 0;
@@ -101,6 +103,18 @@ void PlanFollower::before(const ops::OpSchema& schema, ops::TensorPointers input
     return;
   }
   take_steps(next_op_);
+  place_arrivals();
+}
+
+// What came from elsewhere is known by its first use.
+void PlanFollower::place_arrivals() {
+  std::erase_if(unplaced_, [this](std::size_t residency) {
+    const StorageIndex storage = layout_.storage_of(residency);
+    Value* const value = values_[index(storage)];
+    if (value == nullptr || !met_[index(storage)]) return false;
+    if (value->pins == 0) room_.place(*value, layout_.address(residency));
+    return true;
+  });
 }
 
 void PlanFollower::take_steps(OpIndex until) {
@@ -121,8 +135,11 @@ void PlanFollower::take_steps(OpIndex until) {
 
 void PlanFollower::take(const Step& step, Layout::Range begun) {
   if (step.kind == Step::Kind::create) {
-    for (std::size_t r = begun.first; r < begun.last; ++r)
-      if (layout_.storage_of(r) >= recorded_.present) arriving_.push_back(r);
+    for (std::size_t r = begun.first; r < begun.last; ++r) {
+      if (layout_.storage_of(r) < recorded_.present) continue;
+      if (layout_.address(r) != nullptr) unplaced_.push_back(r);
+      if (std::erase(expected_, r) == 0) arriving_.push_back(r);
+    }
     return;
   }
   if (step.kind == Step::Kind::run) return run_again(step.index, begun);
@@ -164,13 +181,26 @@ void* PlanFollower::output_place(Bytes size) {
 
 void* PlanFollower::input_place(Bytes size) {
   if (!active_) return nullptr;
-  const auto found = std::ranges::find_if(arriving_, [&](std::size_t residency) {
+  const auto fits = [&](std::size_t residency) {
     return recorded_.iteration.storages[index(layout_.storage_of(residency))].size == size;
-  });
-  if (found == arriving_.end()) return nullptr;
-  const std::size_t residency = *found;
-  arriving_.erase(found);
-  return layout_.address(residency);
+  };
+  if (const auto found = std::ranges::find_if(arriving_, fits); found != arriving_.end()) {
+    const std::size_t residency = *found;
+    arriving_.erase(found);
+    return layout_.address(residency);
+  }
+  const Program& program = plan_->program;
+  for (std::size_t next = position_; next < program.size() && program[next].kind != Step::Kind::run; ++next) {
+    if (program[next].kind != Step::Kind::create) continue;
+    const Layout::Range begun = layout_.begun_by(next);
+    for (std::size_t r = begun.first; r < begun.last; ++r) {
+      const bool is_new = layout_.storage_of(r) >= recorded_.present && std::ranges::find(expected_, r) == expected_.end();
+      if (!is_new || !fits(r)) continue;
+      expected_.push_back(r);
+      return layout_.address(r);
+    }
+  }
+  return nullptr;
 }
 
 void PlanFollower::ran(const CallNote& note, const std::shared_ptr<Producer>& producer) {

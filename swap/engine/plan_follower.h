@@ -44,7 +44,7 @@ class PlanFollower {
   void ran(const CallNote& note, const std::shared_ptr<Producer>& producer);
   void forget(Value& value) noexcept;
   // Where the plan has the next output of the call that was announced last, and an input of that size that comes from
-  // elsewhere; null: anywhere. Each is given once.
+  // elsewhere, of this call or the next one; null: anywhere. Each is given once.
   void* output_place(Bytes size);
   void* input_place(Bytes size);
 
@@ -57,6 +57,7 @@ class PlanFollower {
   void count_place(const Value& value);
   void take_steps(OpIndex until);
   void take(const Step& step, Layout::Range begun);
+  void place_arrivals();
   void run_again(OpIndex op, Layout::Range begun);
   void bring_in(Value& value, Layout::Range begun);
 
@@ -71,6 +72,8 @@ class PlanFollower {
   OpIndex next_op_ = 0;
   Layout::Range made_, outputs_;                    // residencies of the next call's outputs; those not asked for yet
   std::vector<std::size_t> arriving_;               // residencies of its inputs that come from elsewhere
+  std::vector<std::size_t> expected_;               // those of later calls that came already
+  std::vector<std::size_t> unplaced_;               // those whose values were not met yet
   std::vector<Value*> values_;                      // by storage; null: unknown or gone
   std::vector<bool> met_;                           // by storage: in this iteration
   std::vector<std::weak_ptr<Producer>> producers_;  // by op

@@ -48,6 +48,8 @@ class Planning {
   // Where the plan has memory that is allocated next, see PlanFollower.
   void* output_place(Bytes size) { return follower_.output_place(size); }
   void* input_place(Bytes size) { return follower_.input_place(size); }
+  // A plan is being followed.
+  bool is_followed() const { return follower_.is_active(); }
 
   // Does what the plan has after the last call.
   void end_iteration();

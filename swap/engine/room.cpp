@@ -245,6 +245,13 @@ bool Room::move(Value& value, void* address) {
   return true;
 }
 
+void Room::place(Value& value, void* address) {
+  const void* const now = transfers_.address(value);
+  if (now == nullptr || address == nullptr || now == address || value.is_leaving) return;
+  clear(address, value.size);
+  if (mechanism_.move(*value.bytes(), address)) state_.stats.bytes_placed += value.size;
+}
+
 void Room::let_leave() {
   while (!leaving_.empty()) finish_leaving(*leaving_.front());
 }

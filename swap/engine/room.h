@@ -91,6 +91,9 @@ class Room {
   void raise_small();
   // Copies its bytes on the device to that address. False: that is not free, or they may not move. Throws: DeviceError.
   bool move(Value& value, void* address);
+  // The same for one that may still be on its way in; what leaves from there has left after this. Nothing happens if it
+  // cannot be there, or is. Requires: nobody counts on its address. Throws: DeviceError.
+  void place(Value& value, void* address);
   // Without a copy. Nothing if it is locked or only a copy gives it back.
   void drop(Value& value);
   // An iteration ends: what it computed again, or kept only so that others can be, is of no use to the next. Those that

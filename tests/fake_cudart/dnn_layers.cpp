@@ -74,41 +74,6 @@ bool pools(const cudnnPoolingStruct& p, const cudnnTensorStruct& x, const cudnnT
 
 extern "C" {
 
-cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha,
-                                                     const void* beta, const cudnnTensorDescriptor_t xd, const void* x,
-                                                     const cudnnTensorDescriptor_t yd, void* y,
-                                                     const cudnnTensorDescriptor_t channels, const void* scale,
-                                                     const void* shift, double, void* running_mean,
-                                                     void* running_variance, double epsilon, void* mean,
-                                                     void* inverse_std) {
-  const bool legal = mode == CUDNN_BATCHNORM_SPATIAL && is_one(alpha) && is_zero(beta) && same_shape(*xd, *yd) &&
-                     is_per_channel(*channels, *xd) && scale != nullptr && shift != nullptr &&
-                     running_mean == nullptr && running_variance == nullptr;
-  if (!legal) return CUDNN_STATUS_BAD_PARAM;
-  return fake_cuda::enqueue(handle, "cudnnBatchNormalizationForwardTraining", [=, xt = *xd, yt = *yd] {
-    for (std::int64_t c = 0; c < xt.shape[1]; ++c) {
-      double sum = 0, squares = 0, count = 0;
-      for_channel(xt, c, [&](auto... place) {
-        sum += get(x, xt.type, at(xt, place...));
-        ++count;
-      });
-      const double average = sum / count;
-      for_channel(xt, c, [&](auto... place) {
-        const double distance = get(x, xt.type, at(xt, place...)) - average;
-        squares += distance * distance;
-      });
-      const double inverse = 1 / std::sqrt(squares / count + epsilon);
-      static_cast<float*>(mean)[c] = static_cast<float>(average);
-      static_cast<float*>(inverse_std)[c] = static_cast<float>(inverse);
-      for_channel(xt, c, [&](auto... place) {
-        const double value = (get(x, xt.type, at(xt, place...)) - average) * inverse;
-        set(y, yt.type, at(yt, place...),
-            value * static_cast<const float*>(scale)[c] + static_cast<const float*>(shift)[c]);
-      });
-    }
-  });
-}
-
 cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha,
                                               const void* beta, const void* alpha_of_channels,
                                               const void* beta_of_channels, const cudnnTensorDescriptor_t xd,

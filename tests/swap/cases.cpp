@@ -62,22 +62,33 @@ class RandomProgram {
   void step(int i) {
     std::vector<TensorIndex> inputs;
     for (std::uint64_t n = below(4); n > 0; --n) inputs.push_back(any());
+    const bool reads_others = below(4) == 0;
     std::vector<IterationBuilder::Output> outputs;
     for (std::uint64_t n = 1 + below(3); n > 0; --n) {
-      const bool view = !inputs.empty() && below(5) == 0;
+      const bool view = !reads_others && !inputs.empty() && below(5) == 0;
       outputs.push_back({.name = fmt::format("t{}_{}", i, n),
                          .size = view ? Bytes{} : size(),
                          .view_of = view ? inputs[below(inputs.size())] : kNone});
     }
     const auto made = static_cast<TensorIndex>(outputs.size());
+    // Its last result stays as it is: what it is made from again may be among its own results.
+    if (reads_others && made > 1) outputs.back().recompute = IterationBuilder::Recompute::no;
     const TensorIndex first =
         builder_.run(fmt::format("op{}", i), Nanoseconds(1 + static_cast<std::int64_t>(below(100))), inputs, outputs);
+    if (reads_others) read_others_again(made > 1 ? first + made - 1 : kNone);
     for (TensorIndex t = 0; t < made; ++t) live_.push_back(first + t);
     while (live_.size() > 12) release(below(live_.size()));
     if (below(6) == 0) {
       live_.push_back(live_[below(live_.size())]);
       builder_.retain(live_.back());
     }
+  }
+
+  void read_others_again(TensorIndex own) {
+    std::vector<TensorIndex> inputs = {any()};
+    if (const TensorIndex other = any(); other != inputs.front()) inputs.push_back(other);
+    if (own != kNone) inputs.push_back(own);
+    builder_.reads_again(std::move(inputs));
   }
 
   void release(std::size_t position) {

@@ -71,7 +71,7 @@ TEST(Planner, IsRightAndNoWorseThanAnyPolicyOnRandomPrograms) {
 TEST(Planner, TheSameInputGivesTheSamePlan) {
   const Iteration iteration = testing::random_program(7, 80);
   const PlannerOptions options{
-      .budget = part_of(unconstrained(iteration).peak, 70), .methods = Methods::both, .link = kLink, .trials = 100};
+      .budget = part_of(unconstrained(iteration).peak, 85), .methods = Methods::both, .link = kLink, .trials = 100};
   const PlanResult first = make_plan(iteration, options), second = make_plan(iteration, options);
   ASSERT_TRUE(first.plan && second.plan);
   EXPECT_EQ(first.plan->program, second.plan->program);

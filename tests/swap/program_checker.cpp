@@ -87,12 +87,13 @@ class Checker {
   void run(swap::OpIndex o) {
     const Op& op = iteration_.ops.at(static_cast<std::size_t>(o));
     if (o > next_op_) return problem("an op runs too early");
+    const bool again = o < next_op_;
     if (o == next_op_) ++next_op_;
     Bytes made{};
     for (const TensorIndex t : op.outputs)
       if (iteration_.storages[static_cast<std::size_t>(tensor(t).storage)].root == t) made += size(tensor(t).storage);
     make_fit(made);
-    for (const TensorIndex t : op.inputs) {
+    for (const TensorIndex t : again && !op.inputs_again.empty() ? op.inputs_again : op.inputs) {
       if (!holds(t)) return problem(fmt::format("{} lacks {}", op.name, tensor(t).name));
       now_ = std::max(now_, arrival_[tensor(t).storage]);
     }

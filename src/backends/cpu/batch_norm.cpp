@@ -94,10 +94,11 @@ Statistics batch_statistics(const Pieces& pieces, const T* x) {
 
 template <class T>
 void normalize(const Pieces& pieces, const T* x, const Vector& means, const Vector& scales, const Vector& shifts,
-               T* y) {
+               bool relu, T* y) {
   using C = kernels::Compute<T>;
   const auto mean = narrowed<C>(means), scale = narrowed<C>(scales), shift = narrowed<C>(shifts);
-  const auto apply = batch_norm_loops<T>().apply[pieces.order];
+  const BatchNormLoops<T>& loops = batch_norm_loops<T>();
+  const auto apply = (relu ? loops.apply_relu : loops.apply)[pieces.order];
   for_each_piece(pieces, [&](std::int64_t i) {
     const std::int64_t c = pieces.channel(i);
     apply(pieces.loop_rows(i), pieces.loop_lanes(), x + pieces.first(i), mean.data() + c, scale.data() + c,
@@ -165,13 +166,14 @@ void backward(const KernelContext& context, const TensorView& dy, const TensorVi
   write_vector(context, sums.dy, optional_view(context.outputs, 2));
 }
 
-// y = (x - mean) gamma inverse_std + beta
-void apply_statistics(const KernelContext& context, const TensorView& x, const Affine& affine, const Vector& beta) {
+// y = (x - mean) gamma inverse_std + beta, or relu of it
+void apply_statistics(const KernelContext& context, const TensorView& x, const Affine& affine, const Vector& beta,
+                      bool relu = false) {
   Vector scale(affine.gamma);
   for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= affine.inverse_std[c];
   visit_types<float, double, bfloat16>(context, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    normalize<T>(make_pieces(x), x.as<const T>(), affine.mean, scale, beta, context.out().as<T>());
+    normalize<T>(make_pieces(x), x.as<const T>(), affine.mean, scale, beta, relu, context.out().as<T>());
   });
 }
 
@@ -198,10 +200,24 @@ void batch_norm(const KernelContext& context) {
   });
   const double n = static_cast<double>(std::max<std::int64_t>(1, pieces.rows));
   for (double& value : affine.inverse_std) value = 1 / std::sqrt(value / n + epsilon_of(context));
-  affine.gamma = read_vector(context, optional_view(context.inputs, 1), channels, 1);
-  apply_statistics(context, x, affine, read_vector(context, optional_view(context.inputs, 2), channels, 0));
   write_vector(context, affine.mean, context.out(1));
   write_vector(context, affine.inverse_std, context.out(2));
+  // As written, so that they give y once more.
+  affine.mean = read_vector(context, context.out(1), channels, 0);
+  affine.inverse_std = read_vector(context, context.out(2), channels, 1);
+  affine.gamma = read_vector(context, optional_view(context.inputs, 1), channels, 1);
+  apply_statistics(context, x, affine, read_vector(context, optional_view(context.inputs, 2), channels, 0));
+}
+
+void batch_norm_apply(const KernelContext& context) {
+  if (done_in_f32_for_f16(context, batch_norm_apply)) return;
+  const TensorView x = in_order_of(context.op, context.in(0), context.out(0), dnn::Buffer::operand);
+  const std::int64_t channels = x.shape[1];
+  const Affine affine{.mean = read_vector(context, context.in(3), channels, 0),
+                      .inverse_std = read_vector(context, context.in(4), channels, 1),
+                      .gamma = read_vector(context, context.in(1), channels, 1)};
+  apply_statistics(context, x, affine, read_vector(context, context.in(2), channels, 0),
+                   context.attributes.as<ops::BatchNormApplyAttributes>().relu);
 }
 
 void batch_norm_inference(const KernelContext& context) {

@@ -33,6 +33,7 @@ struct BatchNormLoops {
   Moments moments[2];  // by Order
   Sums sums[2];
   Apply apply[2];
+  Apply apply_relu[2];  // relu of that
   Gradient gradient[2];
 };
 

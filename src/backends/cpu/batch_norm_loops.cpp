@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "src/backends/cpu/batch_norm.h"
+#include "src/kernels/unary.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ferry::cpu_backend::HWY_NAMESPACE {
@@ -99,21 +100,28 @@ void plane_sums(std::int64_t, std::int64_t count, const T* dy, const T* x, const
   *product = fold(weighted);
 }
 
-template <class T>
+struct AsItIs {
+  template <class C>
+  C operator()(C x) const {
+    return x;
+  }
+};
+
+template <class T, class After>
 void apply(std::int64_t rows, std::int64_t channels, const T* x, const Compute<T>* mean, const Compute<T>* scale,
            const Compute<T>* shift, T* y) {
   for (std::int64_t r = 0; r < rows; ++r, x += channels, y += channels) {
     FERRY_INDEPENDENT
-    for (std::int64_t c = 0; c < channels; ++c) y[c] = store<T>((load(x[c]) - mean[c]) * scale[c] + shift[c]);
+    for (std::int64_t c = 0; c < channels; ++c) y[c] = store<T>(After{}((load(x[c]) - mean[c]) * scale[c] + shift[c]));
   }
 }
 
-template <class T>
+template <class T, class After>
 void plane_apply(std::int64_t, std::int64_t count, const T* x, const Compute<T>* mean, const Compute<T>* scale,
                  const Compute<T>* shift, T* y) {
   const Compute<T> center = *mean, factor = *scale, offset = *shift;
   FERRY_INDEPENDENT
-  for (std::int64_t i = 0; i < count; ++i) y[i] = store<T>((load(x[i]) - center) * factor + offset);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = store<T>(After{}((load(x[i]) - center) * factor + offset));
 }
 
 template <class T>
@@ -140,7 +148,8 @@ template <class T>
 BatchNormLoops<T> loops() {
   return {{moments<T>, plane_moments<T>},
           {sums<T>, plane_sums<T>},
-          {apply<T>, plane_apply<T>},
+          {apply<T, AsItIs>, plane_apply<T, AsItIs>},
+          {apply<T, kernels::Relu>, plane_apply<T, kernels::Relu>},
           {gradient<T>, plane_gradient<T>}};
 }
 

@@ -26,6 +26,7 @@ constexpr KernelEntry kKernels[] = {
     {"avg_pool2d", avg_pool2d},
     {"avg_pool2d_backward", avg_pool2d_backward},
     {"batch_norm", batch_norm},
+    {"batch_norm_apply", batch_norm_apply},
     {"batch_norm_backward", batch_norm_backward},
     {"batch_norm_inference", batch_norm_inference},
     {"running_average_", running_average_},

@@ -16,6 +16,7 @@ void max_pool2d_backward(const KernelContext& context);
 void avg_pool2d(const KernelContext& context);
 void avg_pool2d_backward(const KernelContext& context);
 void batch_norm(const KernelContext& context);
+void batch_norm_apply(const KernelContext& context);
 void batch_norm_backward(const KernelContext& context);
 void batch_norm_inference(const KernelContext& context);
 void running_average_(const KernelContext& context);

@@ -29,13 +29,11 @@ struct ChannelStatistics {
   void *mean, *inverse_std;
 };
 
-// Whether the functions below may be asked: for images in 16 bits or f32, with more than one element a channel.
+// Whether the function below may be asked: for images in 16 bits or f32, with more than one element a channel.
 bool normalizes_by_cudnn(const TensorView& x);
-// Requires: normalizes_by_cudnn(x); all images are dense, in either order. gamma and beta are read, mean and
-// inverse_std written.
-bool cudnn_batch_norm(const TensorView& x, const ChannelAffine& affine, double epsilon, const TensorView& y,
-                      const ChannelStatistics& statistics);
-// affine.gamma and the statistics are read, both of `gradient` written.
+// Requires: normalizes_by_cudnn(x); all images are dense, in either order. affine.gamma and the statistics are read,
+// both of `gradient` written. The forward direction is not cuDNN's: recomputation needs y again from its statistics, bit
+// for bit, which cuDNN does not promise.
 bool cudnn_batch_norm_backward(const TensorView& dy, const TensorView& x, const ChannelAffine& affine, double epsilon,
                                const ChannelStatistics& statistics, const TensorView& dx,
                                const ChannelAffine& gradient);

@@ -16,9 +16,6 @@ bool cudnn_weight_gradient(const ops::Conv2dAttributes&, const TensorView&, cons
 }
 
 bool normalizes_by_cudnn(const TensorView&) { return false; }
-bool cudnn_batch_norm(const TensorView&, const ChannelAffine&, double, const TensorView&, const ChannelStatistics&) {
-  return false;
-}
 bool cudnn_batch_norm_backward(const TensorView&, const TensorView&, const ChannelAffine&, double,
                                const ChannelStatistics&, const TensorView&, const ChannelAffine&) {
   return false;

@@ -73,21 +73,6 @@ bool normalizes_by_cudnn(const TensorView& x) {
   return x.shape[0] * x.shape[2] * x.shape[3] > 1 && has_cudnn();
 }
 
-bool cudnn_batch_norm(const TensorView& x, const ChannelAffine& affine, double epsilon, const TensorView& y,
-                      const ChannelStatistics& statistics) {
-  const Cudnn* const cudnn = current_cudnn();
-  if (cudnn == nullptr) return false;
-  const CudnnTensor x_tensor = image_tensor(*cudnn, x), y_tensor = image_tensor(*cudnn, y),
-                    channels = channel_tensor(*cudnn, x);
-  const CudnnFactor one(1, DType::f32), zero(0, DType::f32);
-  return enqueued(
-      *cudnn,
-      cudnn->functions.normalize(cudnn->handle, CUDNN_BATCHNORM_SPATIAL, one.get(), zero.get(), x_tensor.get(), x.data,
-                                 y_tensor.get(), y.data, channels.get(), affine.gamma, affine.beta, 0, nullptr, nullptr,
-                                 epsilon, statistics.mean, statistics.inverse_std),
-      "cudnnBatchNormalizationForwardTraining");
-}
-
 bool cudnn_batch_norm_backward(const TensorView& dy, const TensorView& x, const ChannelAffine& affine, double epsilon,
                                const ChannelStatistics& statistics, const TensorView& dx,
                                const ChannelAffine& gradient) {

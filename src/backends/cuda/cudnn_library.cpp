@@ -34,7 +34,6 @@ void find_layers(const SharedLibrary& library, CudnnFunctions& functions) {
   library.find(functions.destroy_pooling, "cudnnDestroyPoolingDescriptor");
   library.find(functions.pool, "cudnnPoolingForward");
   library.find(functions.pool_gradient, "cudnnPoolingBackward");
-  library.find(functions.normalize, "cudnnBatchNormalizationForwardTraining");
   library.find(functions.normalize_gradient, "cudnnBatchNormalizationBackward");
 }
 

@@ -37,7 +37,6 @@ struct CudnnFunctions {
   decltype(&cudnnDestroyPoolingDescriptor) destroy_pooling;
   decltype(&cudnnPoolingForward) pool;
   decltype(&cudnnPoolingBackward) pool_gradient;
-  decltype(&cudnnBatchNormalizationForwardTraining) normalize;
   decltype(&cudnnBatchNormalizationBackward) normalize_gradient;
 };
 

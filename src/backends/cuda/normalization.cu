@@ -7,6 +7,7 @@
 #include "src/backends/cuda/kernel_list.h"
 #include "src/backends/cuda/views.h"
 #include "src/kernels/math.h"
+#include "src/kernels/unary.h"
 #include "src/ops/attributes.h"
 #include "src/ops/normalization.h"
 
@@ -79,7 +80,7 @@ struct Statistics {
   }
 };
 
-// y = (x - mean) gamma inverse_std + beta. `variance`: what is given is a variance.
+// y = (x - mean) gamma inverse_std + beta, or relu of it. `variance`: what is given is a variance.
 template <class T>
 struct Normalize {
   using C = Compute<T>;
@@ -90,13 +91,15 @@ struct Normalize {
   Values<C> mean, spread, gamma, beta;
   bool variance;
   C epsilon;
+  bool relu;
 
   FERRY_FUNCTOR void operator()(std::int64_t i) const {
     const Place place = place_in(to, i);
     const std::int64_t member = members.member_of(place);
     const C inverse = variance ? C(1) / kernels::sqrt(spread[member] + epsilon) : spread[member];
     const C value = load(x[members.image.at(place.n, place.c, place.h, place.w)]);
-    y[i] = store<T>((value - mean[member]) * (gamma[place.c] * inverse) + beta[place.c]);
+    const C result = (value - mean[member]) * (gamma[place.c] * inverse) + beta[place.c];
+    y[i] = store<T>(relu ? kernels::Relu{}(result) : result);
   }
 };
 
@@ -210,7 +213,8 @@ void normalize_with_statistics(const KernelContext& context, std::int64_t groups
                                      values_of(context, 1, C(1)),
                                      values_of(context, 2, C(0)),
                                      false,
-                                     C(0)});
+                                     C(0),
+                                     false});
   });
 }
 
@@ -258,14 +262,7 @@ void finish_channel_result(const KernelContext& context, std::size_t i, const Te
 }
 
 void batch_norm(const KernelContext& context) {
-  const TensorView& x = context.in(0);
-  const double epsilon = context.attributes.as<ops::BatchNormAttributes>().epsilon;
-  if (normalizes_by_cudnn(x)) {
-    const std::int64_t channels = x.shape[1];
-    const ChannelAffine affine{channel_values(context, 1, channels, 1), channel_values(context, 2, channels, 0)};
-    if (cudnn_batch_norm(x, affine, epsilon, context.out(0), {context.out(1).data, context.out(2).data})) return;
-  }
-  normalize_with_statistics(context, 0, epsilon);
+  normalize_with_statistics(context, 0, context.attributes.as<ops::BatchNormAttributes>().epsilon);
 }
 
 void batch_norm_backward(const KernelContext& context) {
@@ -284,12 +281,12 @@ void batch_norm_backward(const KernelContext& context) {
   normalize_backward(context, 0);
 }
 
-void batch_norm_inference(const KernelContext& context) {
+// y from x and the statistics given, `variance`: a variance and not an inverse standard deviation.
+void normalize_by(const KernelContext& context, bool variance, double epsilon, bool relu) {
   const TensorView &x = context.in(0), &y = context.out();
   visit_floats(context, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    const C epsilon = static_cast<C>(context.attributes.as<ops::BatchNormAttributes>().epsilon);
     for_each(y.numel(), Normalize<T>{{image_of(x), 0},
                                      image_of(y),
                                      x.as<const T>(),
@@ -298,9 +295,17 @@ void batch_norm_inference(const KernelContext& context) {
                                      values_of(context, 4, C(1)),
                                      values_of(context, 1, C(1)),
                                      values_of(context, 2, C(0)),
-                                     true,
-                                     epsilon});
+                                     variance,
+                                     static_cast<C>(epsilon),
+                                     relu});
   });
+}
+
+void batch_norm_apply(const KernelContext& context) {
+  normalize_by(context, false, 0, context.attributes.as<ops::BatchNormApplyAttributes>().relu);
+}
+void batch_norm_inference(const KernelContext& context) {
+  normalize_by(context, true, context.attributes.as<ops::BatchNormAttributes>().epsilon, false);
 }
 
 void group_norm(const KernelContext& context) {
@@ -336,6 +341,7 @@ void running_average_(const KernelContext& context) {
 
 constexpr KernelEntry kEntries[] = {
     {"batch_norm", batch_norm},
+    {"batch_norm_apply", batch_norm_apply},
     {"batch_norm_backward", batch_norm_backward},
     {"batch_norm_inference", batch_norm_inference},
     {"running_average_", running_average_},
