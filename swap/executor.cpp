@@ -126,6 +126,7 @@ void Executor::drop(StorageIndex s) {
   it.resident = false;
   it.leaving = kNone;  // its block is free only when its copy has passed, of use or not
   it.host_ready = kNever;
+  it.arrival = {};
   for (const TensorIndex t : tensors_.of(s)) defined_[static_cast<std::size_t>(t)] = false;
   note(Step::Kind::drop, s);
   strategy_.dropped(s);
@@ -321,7 +322,8 @@ void Executor::run_end() {
   Nanoseconds end = std::max(now_, out_.tail());
   for (const TensorIndex t : iteration_.kept) end = std::max(end, state(tensor(t).storage).arrival);
   cost_.stall += end - now_;
-  cost_.time = end;
+  now_ = cost_.time = end;
+  reap();
   cost_.feasible = true;
 }
 

@@ -424,13 +424,14 @@ GapSchedule schedule_gaps(const Iteration& iteration, const Uses& uses, const Ga
     } else {
       scheduler.time_by(current_starts);
     }
+    const double worse = 0.01 * (1 - scheduler.spent()) * scheduler.uniform();  // drawn before the ranking
     attempt({.part = scheduler.uniform() < 0.5 ? 1 : 1 - 0.08 * scheduler.uniform() * scheduler.uniform(),
              .benefit_power = 1.3 * scheduler.uniform(),
              .worst_first = scheduler.uniform() < 0.5,
              .noise = 2 * scheduler.uniform(),
              .at_once = scheduler.uniform() < 0.5 ? 1 : scheduler.uniform(),
              .barred = scheduler.uniform() < 0.5 ? 0 : 0.5 * scheduler.uniform()},
-            0.01 * (1 - scheduler.spent()) * scheduler.uniform());
+            worse);
   }
   best.trials = static_cast<int>(scheduler.trials());
   return best;

@@ -197,7 +197,7 @@ bool Lookahead::evict(StorageIndex s) {
   executor_->count_decision();
   if (is_copied || !recomputes) {
     executor_->leave(s);
-    away_.push_back(s);
+    if (use != uses_.beyond()) away_.push_back(s);
   } else {
     executor_->drop(s);
   }

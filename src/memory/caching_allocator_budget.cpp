@@ -185,12 +185,17 @@ std::vector<memory::FreeLog::Range> CachingAllocator::free_ranges(PoolKind pool)
 
 // Null: nowhere is better than where allocate_at would have it.
 Block* CachingAllocator::take_early(std::byte* address, const Request& request) {
-  if (!budget_ || arena_ == nullptr || request.stream == kCompute) return nullptr;
+  if (!budget_ || arena_ == nullptr || request.stream == kCompute || request.size > arena_->size) return nullptr;
   free_log_.keep_marks();
   if (!uses_.idle()) collect(uses_.poll());
-  const memory::FreeLog::Range wanted{address, address == nullptr ? nullptr : address + request.size.count};
-  const auto place = free_log_.earliest(request.size, free_ranges(request.pool), wanted);
-  if (!place || (address != nullptr && free_log_.free_since(wanted) == place->since)) return nullptr;
+  const std::vector<memory::FreeLog::Range> free = free_ranges(request.pool);
+  memory::FreeLog::Range wished;
+  if (address != nullptr && request.pool == PoolKind::large) wished = {address, address + request.size.count};
+  const bool is_free = std::ranges::any_of(
+      free, [&](const auto& range) { return range.begin <= wished.begin && wished.end <= range.end; });
+  const auto place =
+      free_log_.earliest(request.size, free, wished, is_free ? free_log_.free_since(wished) : std::nullopt);
+  if (!place) return nullptr;
   driver_.wait_event(request.stream, place->since);
   const Block* const outer = &BlockHeap::block_at(*arena_, place->address);
   Block& block = BlockHeap::block_at(outer->holds != nullptr ? *outer->holds : *arena_, place->address);

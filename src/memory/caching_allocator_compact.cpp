@@ -131,7 +131,13 @@ void CachingAllocator::move_by(std::ptrdiff_t distance, std::span<Block* const> 
 
 // With the segment that it holds, if it holds one. Throws: as move_by.
 void CachingAllocator::slide(Block& block, const BlockOwners& owners) {
-  move_by(block.left->data - block.data, live_blocks(block), owners);
+  const Block& gap = *block.left;
+  try {
+    move_by(gap.data - block.data, live_blocks(block), owners);
+  } catch (...) {  // perhaps after copies there and back
+    if (arena_ != nullptr) free_log_.freed(gap.data, gap.size + block.size);
+    throw;
+  }
   heap_.slide(block);
 }
 

@@ -70,8 +70,11 @@ std::byte* FreeLog::find(std::int64_t mark, Bytes size, std::span<const Range> f
   return best.begin;
 }
 
-std::optional<FreeLog::Place> FreeLog::earliest(Bytes size, std::span<const Range> free, const Range& besides) const {
+std::optional<FreeLog::Place> FreeLog::earliest(Bytes size, std::span<const Range> free, const Range& besides,
+                                                std::optional<EventId> before) const {
   std::int64_t low = first_known(), high = marked_;  // what is free with one mark is with later ones
+  for (std::int64_t mark = low; before && mark < high; ++mark)
+    if (at(mark).event == *before) high = mark;
   std::byte* found = nullptr;
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;

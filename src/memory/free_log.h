@@ -52,8 +52,10 @@ class FreeLog {
     EventId since;
   };
   // Where `size` bytes of these free ranges, in order of addresses, may be had first, but for those in `besides`; in
-  // the smallest such place. Unset: nowhere before all work has passed.
-  std::optional<Place> earliest(Bytes size, std::span<const Range> free, const Range& besides) const;
+  // the smallest such place. `before`: only where that is earlier than this event, which free_since named. Unset:
+  // nowhere before all work, or that event, has passed.
+  std::optional<Place> earliest(Bytes size, std::span<const Range> free, const Range& besides,
+                                std::optional<EventId> before = std::nullopt) const;
 
  private:
   static constexpr std::size_t kMarks = 32, kEntries = 4096;

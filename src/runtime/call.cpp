@@ -1,5 +1,11 @@
 #include "src/runtime/call.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+#include <vector>
+
 #include <ferry/no_grad.h>
 #include <ferry/scope.h>
 #include "src/base/check.h"
@@ -52,6 +58,8 @@ std::int64_t end_of(const TensorImpl& tensor) {
 bool is_same_view(const TensorImpl& a, const TensorImpl& b) {
   return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
 }
+
+Bytes bytes_of(const ops::OutputSpec& spec) { return {spec.shape.product() * size_of(spec.dtype)}; }
 
 // Of the tensor's first element in a replica at `base`.
 void* address_in(const TensorImpl& tensor, void* base) {
@@ -273,23 +281,40 @@ void Call::add_mutated_outputs() {
   }
 }
 
+Tensor Call::make_output(std::size_t i) {
+  const ops::OutputSpec& spec = infer_.output(i);
+  const Bytes size = bytes_of(spec);
+  auto tensor = make_cell<TensorImpl>(spec.shape, spec.strides, spec.dtype, placement_.device);
+  tensor->producer = schema_.name;
+  tensor->number = core_.next_number();
+  void* const place = is_budgeted() ? budget_->engine().output_place(i, size) : nullptr;
+  tensor->storage = allocate_storage(core_, size, *context_, place);
+  return Tensor(std::move(tensor));
+}
+
+// What has memory already does not move while a budget makes room for the others.
+void Call::make_largest_outputs_first() {
+  const std::span<const ops::OutputSpec> specs = infer_.outputs();
+  std::vector<std::size_t> order(specs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return bytes_of(specs[i]); });
+  for (const std::size_t i : order)
+    if (specs[i].given) outputs_[i] = make_output(i);
+}
+
 void Call::allocate_outputs() {
   if (schema_.mutates != 0) return add_mutated_outputs();
   const std::span<const ops::OutputSpec> specs = infer_.outputs();
+  if (specs.size() > 1 && is_budgeted()) make_largest_outputs_first();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (!specs[i].given) {
       output_views_.add();
       continue;
     }
-    const Bytes size{specs[i].shape.product() * size_of(specs[i].dtype)};
-    auto tensor = make_cell<TensorImpl>(specs[i].shape, specs[i].strides, specs[i].dtype, placement_.device);
-    tensor->producer = schema_.name;
-    tensor->number = core_.next_number();
-    void* const place = is_budgeted() ? budget_->engine().output_place(i, size) : nullptr;
-    tensor->storage = allocate_storage(core_, size, *context_, place);
-    const Replica* replica = tensor->storage->settled_on(placement_.device);
-    add_view(output_views_, *tensor, replica == nullptr ? nullptr : replica->allocation.data);
-    outputs_[i] = Tensor(std::move(tensor));
+    if (!outputs_[i].defined()) outputs_[i] = make_output(i);
+    const TensorImpl& tensor = *outputs_[i].impl();
+    const Replica* const replica = tensor.storage->settled_on(placement_.device);
+    add_view(output_views_, tensor, replica == nullptr ? nullptr : replica->allocation.data);
   }
   if (budget_ != nullptr && has_moved_inputs()) read_addresses_again();
 }

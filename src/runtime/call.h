@@ -88,6 +88,8 @@ class Call final : private ops::HostValues {
   bool overlaps_written(std::size_t i) const;
   void add_input_view(std::size_t i);
   void add_mutated_outputs();
+  Tensor make_output(std::size_t i);
+  void make_largest_outputs_first();
   void fill_cost(KernelLaunch& launch) const;
   void record_event() const;
 

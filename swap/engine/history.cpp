@@ -126,9 +126,13 @@ void History::leave_producer(Value& value) noexcept {
     if (result == &value) result = nullptr;
 }
 
-std::shared_ptr<Producer> History::make_producer(const CallNote& note, const ops::OpSchema& schema,
-                                                 const Attributes& attributes) {
-  auto producer = make_cell<Producer>(graveyard_);
+namespace {
+
+// Each call under a budget goes through these.
+[[gnu::always_inline]] inline std::shared_ptr<Producer> make_producer(Graveyard& graveyard, const CallNote& note,
+                                                                      const ops::OpSchema& schema,
+                                                                      const Attributes& attributes) {
+  auto producer = make_cell<Producer>(graveyard);
   producer->schema = &schema;
   producer->attributes = attributes;
   producer->where = note.where;
@@ -137,7 +141,7 @@ std::shared_ptr<Producer> History::make_producer(const CallNote& note, const ops
   return producer;
 }
 
-void History::add_operand(Producer& producer, const ferry::Tensor& input, bool is_read) {
+[[gnu::always_inline]] inline void add_operand(Producer& producer, const ferry::Tensor& input, bool is_read) {
   if (!input.defined()) {
     producer.operands.emplace_back();
     return;
@@ -146,10 +150,13 @@ void History::add_operand(Producer& producer, const ferry::Tensor& input, bool i
   producer.operands.emplace_back(true, nullptr, 0, tensor.shape, tensor.strides, tensor.offset, tensor.dtype,
                                  tensor.device);
   if (is_read && tensor.storage->watch() != nullptr)
-    producer.read(producer.operands.size() - 1, *value_of(*tensor.storage));
+    producer.read(producer.operands.size() - 1, *History::value_of(*tensor.storage));
 }
 
-const std::shared_ptr<Producer>& History::give(std::shared_ptr<Producer> producer, Results results) {
+}  // namespace
+
+[[gnu::always_inline]] inline const std::shared_ptr<Producer>& History::give(std::shared_ptr<Producer>& producer,
+                                                                             Results results) {
   Value* last = nullptr;
   for (const ferry::Tensor& result : results) {
     Value* const value = result.defined() ? value_of(*result.impl()->storage) : nullptr;
@@ -167,37 +174,39 @@ const std::shared_ptr<Producer>& History::give(std::shared_ptr<Producer> produce
 
 const std::shared_ptr<Producer>& History::record(const CallNote& note) {
   if (&note.schema == &ops::kBatchNorm) return record_batch_norm(note);
-  if (&note.schema == &ops::kRelu) {
-    if (const Producer* const before = normalization_before(note)) {
-      auto attributes = before->attributes.as<ops::BatchNormApplyAttributes>();
-      attributes.relu = true;
-      auto producer = make_producer(note, ops::kBatchNormApply, attributes);
-      for (const Operand& operand : before->operands) {
-        producer->operands.push_back(operand);
-        if (operand.value != nullptr) producer->read(producer->operands.size() - 1, *operand.value);
-      }
-      return give(std::move(producer), note.outputs);
-    }
-  }
-  auto producer = make_producer(note, note.schema, note.attributes);
+  if (&note.schema == &ops::kRelu)
+    if (const Producer* const before = normalization_before(note)) return record_normalized_relu(note, *before);
+  auto producer = make_producer(graveyard_, note, note.schema, note.attributes);
   producer->operands.reserve(note.inputs.size());
   for (std::size_t i = 0; i < note.inputs.size(); ++i)
     add_operand(*producer, *note.inputs[i], !ops::has(note.schema.metadata_inputs, note.schema.place(i)));
-  return give(std::move(producer), note.outputs);
+  return give(producer, note.outputs);
 }
 
 // y is had again from the statistics, which only the call itself gives.
 const std::shared_ptr<Producer>& History::record_batch_norm(const CallNote& note) {
   const Results y = note.outputs.first(1), statistics = note.outputs.subspan(1);
-  auto whole = make_producer(note, note.schema, note.attributes);
+  auto whole = make_producer(graveyard_, note, note.schema, note.attributes);
   for (const ferry::Tensor* input : note.inputs) add_operand(*whole, *input, true);
   whole->result_count = 1;  // y is none of its results
-  give(std::move(whole), statistics);
-  auto apply = make_producer(note, ops::kBatchNormApply,
+  give(whole, statistics);
+  auto apply = make_producer(graveyard_, note, ops::kBatchNormApply,
                              ops::BatchNormApplyAttributes{.strides = y.front().impl()->strides, .relu = false});
   for (const ferry::Tensor* input : note.inputs) add_operand(*apply, *input, true);
   for (const ferry::Tensor& each : statistics) add_operand(*apply, each, true);
-  return give(std::move(apply), y);
+  return give(apply, y);
+}
+
+const std::shared_ptr<Producer>& History::record_normalized_relu(const CallNote& note, const Producer& before) {
+  auto attributes = before.attributes.as<ops::BatchNormApplyAttributes>();
+  attributes.relu = true;
+  auto producer = make_producer(graveyard_, note, ops::kBatchNormApply, attributes);
+  for (const Operand& operand : before.operands) {
+    producer->operands.push_back(operand);
+    producer->operands.back().value = nullptr;
+    if (operand.value != nullptr) producer->read(producer->operands.size() - 1, *operand.value);
+  }
+  return give(producer, note.outputs);
 }
 
 const Producer* History::normalization_before(const CallNote& note) const {

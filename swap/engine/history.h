@@ -79,13 +79,11 @@ class History {
   using Results = std::span<const ferry::Tensor>;
 
   const std::shared_ptr<Producer>& record_batch_norm(const CallNote& note);
+  const std::shared_ptr<Producer>& record_normalized_relu(const CallNote& note, const Producer& before);
   // Null: it is not the relu of a normalisation, or not of all of it.
   const Producer* normalization_before(const CallNote& note) const;
-  std::shared_ptr<Producer> make_producer(const CallNote& note, const ops::OpSchema& schema,
-                                          const Attributes& attributes);
-  static void add_operand(Producer& producer, const ferry::Tensor& tensor, bool is_read);
-  // Results that are undefined, or whose storages are not known, are none.
-  const std::shared_ptr<Producer>& give(std::shared_ptr<Producer> producer, Results results);
+  // The values know what makes them. Results that are undefined, or whose storages are not known, are none.
+  inline const std::shared_ptr<Producer>& give(std::shared_ptr<Producer>& producer, Results results);
   Value& make_value(Bytes size);
   StorageIndex take_index(Value& value);
   void add_to_neighborhood(const Producer& producer);

@@ -73,10 +73,19 @@ std::vector<TensorIndex> IterationRecorder::names_read_by(const Producer& produc
   std::vector<TensorIndex> names;
   for (const Operand& operand : producer.operands) {
     if (operand.value == nullptr || operand.value->size.count == 0) continue;
+    if (operand.value->recorded == kNone) return {};
     const TensorIndex name = name_of(*operand.value);
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   return names;
+}
+
+void IterationRecorder::read_again(Op& op, const Producer& producer) {
+  op.inputs_again = names_read_by(producer);
+  if (!op.inputs_again.empty()) return;
+  for (const TensorIndex output : op.outputs)
+    iteration_.storages[static_cast<std::size_t>(iteration_.tensors[static_cast<std::size_t>(output)].storage)]
+        .recomputable = false;
 }
 
 void IterationRecorder::ran(const CallNote& note, Producer* producer) {
@@ -95,7 +104,7 @@ void IterationRecorder::ran(const CallNote& note, Producer* producer) {
   }
   if (producer != nullptr) {
     producer->recorded = index;
-    if (producer->schema != &note.schema) op.inputs_again = names_read_by(*producer);
+    if (producer->schema != &note.schema) read_again(op, *producer);
   }
   for (const TensorIndex input : op.reads(true))
     readers_[static_cast<std::size_t>(iteration_.tensors[static_cast<std::size_t>(input)].storage)].push_back(index);

@@ -34,7 +34,10 @@ class IterationRecorder {
 
  private:
   TensorIndex name_of(Value& value);
+  // None: what was written since, or is gone since before the iteration, has no name.
   std::vector<TensorIndex> names_read_by(const Producer& producer);
+  // The op's results are made by another call when it runs again.
+  void read_again(Op& op, const Producer& producer);
   TensorIndex add(StorageIndex storage, OpIndex producer);
   StorageIndex add_storage(Bytes size, bool recomputable, bool pinned);
   void mark_descendants(StorageIndex storage);

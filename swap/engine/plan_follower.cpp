@@ -45,7 +45,8 @@ void PlanFollower::begin_iteration() {
   active_ = plan_.has_value();
   for (std::size_t s = 0; s < values_.size(); ++s)
     if (values_[s] != nullptr) values_[s]->place = layout_.home(static_cast<StorageIndex>(s));
-  outputs_ = made_ = {};
+  outputs_.clear();
+  made_ = {};
   arriving_.clear();
   expected_.clear();
   unplaced_.clear();
@@ -120,13 +121,15 @@ void PlanFollower::place_arrivals() {
 void PlanFollower::take_steps(OpIndex until) {
   const Program& program = plan_->program;
   arriving_.clear();
-  outputs_ = made_ = {};
+  outputs_.clear();
+  made_ = {};
   while (position_ < program.size()) {
     const Step step = program[position_];
     const Layout::Range begun = layout_.begun_by(position_);
     ++position_;
     if (step.kind == Step::Kind::run && step.index == until) {
-      outputs_ = made_ = begun;
+      made_ = begun;
+      for (std::size_t r = begun.first; r < begun.last; ++r) outputs_.push_back(r);
       return;
     }
     take(step, begun);
@@ -172,30 +175,30 @@ void PlanFollower::count_place(const Value& value) {
   if (value.place != nullptr) ++(room_.address(value) == value.place ? stats_.placed : stats_.displaced);
 }
 
-void* PlanFollower::output_place(Bytes size) {
-  if (!active_ || outputs_.first == outputs_.last) return nullptr;
-  const std::size_t residency = outputs_.first++;
-  const bool fits = recorded_.iteration.storages[index(layout_.storage_of(residency))].size == size;
-  return fits ? layout_.address(residency) : nullptr;
+Bytes PlanFollower::size_of(std::size_t residency) const {
+  return recorded_.iteration.storages[index(layout_.storage_of(residency))].size;
 }
+
+void* PlanFollower::take_place(std::vector<std::size_t>& residencies, Bytes size) {
+  const auto found = std::ranges::find(residencies, size, [this](std::size_t r) { return size_of(r); });
+  if (found == residencies.end()) return nullptr;
+  const std::size_t residency = *found;
+  residencies.erase(found);
+  return layout_.address(residency);
+}
+
+void* PlanFollower::output_place(Bytes size) { return active_ ? take_place(outputs_, size) : nullptr; }
 
 void* PlanFollower::input_place(Bytes size) {
   if (!active_) return nullptr;
-  const auto fits = [&](std::size_t residency) {
-    return recorded_.iteration.storages[index(layout_.storage_of(residency))].size == size;
-  };
-  if (const auto found = std::ranges::find_if(arriving_, fits); found != arriving_.end()) {
-    const std::size_t residency = *found;
-    arriving_.erase(found);
-    return layout_.address(residency);
-  }
+  if (void* const place = take_place(arriving_, size)) return place;
   const Program& program = plan_->program;
   for (std::size_t next = position_; next < program.size() && program[next].kind != Step::Kind::run; ++next) {
     if (program[next].kind != Step::Kind::create) continue;
     const Layout::Range begun = layout_.begun_by(next);
     for (std::size_t r = begun.first; r < begun.last; ++r) {
-      const bool is_new = layout_.storage_of(r) >= recorded_.present && std::ranges::find(expected_, r) == expected_.end();
-      if (!is_new || !fits(r)) continue;
+      const bool comes = layout_.storage_of(r) >= recorded_.present && size_of(r) == size;
+      if (!comes || std::ranges::find(expected_, r) != expected_.end()) continue;
       expected_.push_back(r);
       return layout_.address(r);
     }

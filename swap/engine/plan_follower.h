@@ -43,7 +43,7 @@ class PlanFollower {
   void before(const ops::OpSchema& schema, ops::TensorPointers inputs);
   void ran(const CallNote& note, const std::shared_ptr<Producer>& producer);
   void forget(Value& value) noexcept;
-  // Where the plan has the next output of the call that was announced last, and an input of that size that comes from
+  // Where the plan has an output of that size of the call that was announced last, and an input that comes from
   // elsewhere, of this call or the next one; null: anywhere. Each is given once.
   void* output_place(Bytes size);
   void* input_place(Bytes size);
@@ -58,6 +58,8 @@ class PlanFollower {
   void take_steps(OpIndex until);
   void take(const Step& step, Layout::Range begun);
   void place_arrivals();
+  Bytes size_of(std::size_t residency) const;
+  void* take_place(std::vector<std::size_t>& residencies, Bytes size);
   void run_again(OpIndex op, Layout::Range begun);
   void bring_in(Value& value, Layout::Range begun);
 
@@ -70,7 +72,8 @@ class PlanFollower {
   bool active_ = false;
   std::size_t position_ = 0;  // in the program
   OpIndex next_op_ = 0;
-  Layout::Range made_, outputs_;                    // residencies of the next call's outputs; those not asked for yet
+  Layout::Range made_;                              // residencies of the next call's outputs
+  std::vector<std::size_t> outputs_;                // those not asked for yet
   std::vector<std::size_t> arriving_;               // residencies of its inputs that come from elsewhere
   std::vector<std::size_t> expected_;               // those of later calls that came already
   std::vector<std::size_t> unplaced_;               // those whose values were not met yet

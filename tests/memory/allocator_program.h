@@ -16,7 +16,11 @@ namespace ferry::testing {
 class AllocatorProgram {
  public:
   AllocatorProgram(CachingAllocator& allocator, FakeDriver& driver, std::vector<StreamId> streams, unsigned seed)
-      : allocator_(allocator), driver_(driver), streams_(std::move(streams)), random_(seed) {}
+      : allocator_(allocator),
+        driver_(driver),
+        streams_(std::move(streams)),
+        random_(seed),
+        moves_(driver.moves.size()) {}
 
   std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
 
@@ -57,6 +61,18 @@ class AllocatorProgram {
     }
     return live_.back().data == address;
   }
+  // The same, where the compute stream is done first. Driver failures and missing memory are counted.
+  bool allocate_early(void* address, Bytes size, StreamId stream) {
+    try {
+      take(allocator_.allocate_early(address, size, stream), stream);
+      return live_.back().data == address;
+    } catch (const OutOfMemory&) {
+      ++shortages;
+    } catch (const DeviceError&) {
+      ++device_errors;
+    }
+    return false;
+  }
   // Compacts for `size` bytes, where about three of four blocks may move, and then takes them. Driver failures are
   // counted. Returns the bytes moved.
   Bytes compact(Bytes size, bool is_last_resort = false) {
@@ -92,6 +108,14 @@ class AllocatorProgram {
   void use_on(const Allocation& allocation, StreamId stream) {
     allocator_.record_use(allocation, stream);
     use(allocation, stream);
+  }
+  // The compute stream comes after what `stream` did with the block so far, and the allocator knows.
+  void end_use(const Allocation& allocation, StreamId stream) {
+    const EventId event = driver_.create_event();
+    driver_.record_event(event, stream);
+    driver_.wait_event(streams_.front(), event);
+    driver_.destroy_event(event);
+    allocator_.end_use(allocation, stream);
   }
   void free_at(void* address) {
     const auto found =
@@ -184,11 +208,19 @@ class AllocatorProgram {
     allocator_.deallocate(live_.back());
     live_.pop_back();
   }
+  // What compactions copied, or tried to, is used in both places.
+  void add_moves() {
+    for (; moves_ < driver_.moves.size(); ++moves_) {
+      const FakeDriver::Move& move = driver_.moves[moves_];
+      for (const std::byte* data : {move.from, move.to}) uses_.push_back({data, move.size, move.work});
+    }
+  }
   // Earlier uses of the memory must come before later work on `stream`. Those that the allocation covers are then
   // before its own first use, and no longer looked at.
   void note_race(const Allocation& allocation, StreamId stream) {
     const auto* begin = static_cast<const std::byte*>(allocation.data);
     const auto* end = begin + allocation.size.count;
+    add_moves();
     for (const Use& use : uses_) {
       if (begin < use.data + use.size.count && use.data < end && !driver_.ordered(use.work, stream)) {
         problem_ = "a block was handed out for stream " + std::to_string(stream.value) + " beside work " +
@@ -204,6 +236,7 @@ class AllocatorProgram {
   std::mt19937 random_;
   std::vector<Allocation> live_;
   std::vector<Use> uses_;
+  std::size_t moves_;  // of the driver's that uses_ has
   std::string problem_;
 };
 

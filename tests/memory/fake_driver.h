@@ -58,6 +58,12 @@ class FakeDriver final : public Driver {
     merge(order, host_);
     return order[index(work.stream)] >= work.number;
   }
+  // What waits for the event's last record comes after `work`.
+  bool follows(EventId event, const Work& work) {
+    const std::lock_guard lock(mutex_);
+    const Order& order = orders_[index(event)];
+    return index(work.stream) < order.size() && order[index(work.stream)] >= work.number;
+  }
   // The host knows that `work` is done.
   bool host_ordered(const Work& work) {
     const std::lock_guard lock(mutex_);
@@ -71,6 +77,13 @@ class FakeDriver final : public Driver {
   std::int64_t events = 0;
   bool fail_records = false;
   std::int64_t noted = 0;
+  // Copies within device memory.
+  struct Move {
+    const std::byte *from, *to;
+    Bytes size;
+    Work work;
+  };
+  std::vector<Move> moves;
 
   const DriverInfo& info() const override { return info_; }
   Clock& clock() override { return clock_; }
@@ -132,7 +145,13 @@ class FakeDriver final : public Driver {
     destroy_event(event);
   }
   void synchronize() override { finish_all(); }
-  void copy(const CopyRequest& /*request*/, StreamId stream) override { enqueue(stream); }
+  void copy(const CopyRequest& request, StreamId stream) override {
+    const Work work = enqueue(stream);
+    const std::lock_guard lock(mutex_);
+    if (request.direction == CopyDirection::device_to_device)
+      moves.push_back({static_cast<const std::byte*>(request.source),
+                       static_cast<const std::byte*>(request.destination), request.size, work});
+  }
   void launch(const KernelLaunch& /*launch*/, StreamId stream) override { enqueue(stream); }
   void set_work_observer(WorkObserver* /*observer*/) override {}
 

@@ -135,6 +135,7 @@ class Checker {
         for (Block& block : blocks_)
           if (block.storage == i && block.until != Nanoseconds::max()) block.may_return = false;
         on_host_.erase(i);
+        arrival_.erase(i);
         for (std::size_t t = 0; t < iteration_.tensors.size(); ++t)
           if (iteration_.tensors[t].storage == i) named_.erase(static_cast<TensorIndex>(t));
         return;
