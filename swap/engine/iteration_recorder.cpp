@@ -69,12 +69,12 @@ void IterationRecorder::begin(std::span<Value* const> values, Bytes others) {
   present_ = static_cast<StorageIndex>(iteration_.storages.size());
 }
 
-std::vector<TensorIndex> IterationRecorder::names_read_by(const Producer& producer) {
+std::vector<TensorIndex> IterationRecorder::names_read_by(const Producer& producer) const {
   std::vector<TensorIndex> names;
   for (const Operand& operand : producer.operands) {
     if (operand.value == nullptr || operand.value->size.count == 0) continue;
     if (operand.value->recorded == kNone) return {};
-    const TensorIndex name = name_of(*operand.value);
+    const TensorIndex name = latest_[static_cast<std::size_t>(operand.value->recorded)];
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   return names;

@@ -34,8 +34,8 @@ class IterationRecorder {
 
  private:
   TensorIndex name_of(Value& value);
-  // None: what was written since, or is gone since before the iteration, has no name.
-  std::vector<TensorIndex> names_read_by(const Producer& producer);
+  // Each once. None: something of it has no name, for it was written since, or was gone when the iteration began.
+  std::vector<TensorIndex> names_read_by(const Producer& producer) const;
   // The op's results are made by another call when it runs again.
   void read_again(Op& op, const Producer& producer);
   TensorIndex add(StorageIndex storage, OpIndex producer);
