@@ -1,6 +1,7 @@
 #include "swap/engine/iteration_recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/tensor/tensor_impl.h"
 
@@ -114,8 +115,34 @@ void IterationRecorder::ran(const CallNote& note, Producer* producer) {
 
 void IterationRecorder::released(Value& value) {
   if (value.recorded == kNone) return;
+  if (value.producer != nullptr) make_again(value.recorded);
   released_[static_cast<std::size_t>(value.recorded)] = true;
   iteration_.events.push_back({Event::Kind::release, value.recorded});
+}
+
+void IterationRecorder::make_again(StorageIndex storage) {
+  const TensorIndex made = iteration_.storages[static_cast<std::size_t>(storage)].root;
+  const OpIndex maker = iteration_.tensors[static_cast<std::size_t>(made)].producer;
+  if (maker == kNone) return;
+  Op& op = iteration_.ops[static_cast<std::size_t>(maker)];
+  const auto storage_of = [&](TensorIndex t) {
+    return static_cast<std::size_t>(iteration_.tensors[static_cast<std::size_t>(t)].storage);
+  };
+  const auto has = [](const std::vector<TensorIndex>& tensors, TensorIndex t) {
+    return std::ranges::find(tensors, t) != tensors.end();
+  };
+  const auto is_used = [&](const Op& by) {
+    return std::ranges::any_of(by.inputs,
+                               [&](TensorIndex t) { return has(op.outputs, t) && !has(op.inputs_again, t); });
+  };
+  if (!has(op.inputs_again, made)) return;
+  if (std::any_of(iteration_.ops.begin() + maker + 1, iteration_.ops.end(), is_used)) return;
+  const bool is_unwritten = std::ranges::all_of(op.inputs, [&](TensorIndex input) {
+    return std::ranges::find(readers_[storage_of(input)], maker) != readers_[storage_of(input)].end();
+  });
+  if (!is_unwritten) return;
+  for (const TensorIndex t : std::exchange(op.inputs_again, {}))
+    if (has(op.outputs, t)) iteration_.storages[storage_of(t)].recomputable = true;
 }
 
 void IterationRecorder::rewrote(Value& value) {

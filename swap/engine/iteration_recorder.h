@@ -38,6 +38,9 @@ class IterationRecorder {
   std::vector<TensorIndex> names_read_by(const Producer& producer) const;
   // The op's results are made by another call when it runs again.
   void read_again(Op& op, const Producer& producer);
+  // Its storage dies. If its op would have read it again, and nobody has used the op's results yet, then what comes of
+  // them has to be made without it: the op runs again as it did, and makes it too.
+  void make_again(StorageIndex storage);
   TensorIndex add(StorageIndex storage, OpIndex producer);
   StorageIndex add_storage(Bytes size, bool recomputable, bool pinned);
   void mark_descendants(StorageIndex storage);
