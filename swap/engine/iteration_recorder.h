@@ -38,8 +38,8 @@ class IterationRecorder {
   std::vector<TensorIndex> names_read_by(const Producer& producer) const;
   // The op's results are made by another call when it runs again.
   void read_again(Op& op, const Producer& producer);
-  // Its storage dies. If its op would have read it again, and nobody has used the op's results yet, then what comes of
-  // them has to be made without it: the op runs again as it did, and makes it too.
+  // The storage dies. Where the op that made it would have read it again, and nothing was computed from the op's
+  // results yet, all that comes of them is computed without it: the op runs again as it did, and makes it too.
   void make_again(StorageIndex storage);
   TensorIndex add(StorageIndex storage, OpIndex producer);
   StorageIndex add_storage(Bytes size, bool recomputable, bool pinned);

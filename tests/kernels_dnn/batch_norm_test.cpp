@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
 #include "tests/kernels_dnn/kernel_case.h"
 
 namespace ferry::test {
@@ -128,6 +132,112 @@ TEST_P(BatchNorm, InferenceUsesRunningStatistics) {
           (x.at(i) - mean.at(c)) / std::sqrt(var.at(c) + kEpsilon) * gamma.at(c) + beta.at(c);
     }
     expect_close(y.values(), expected, tolerance_here(), to_string(shape));
+  }
+}
+
+// An array without gaps, byte by byte.
+std::string_view bytes_of(const Array& array) {
+  return {static_cast<const char*>(array.view().data),
+          static_cast<std::size_t>(array.numel() * size_of(array.dtype()))};
+}
+
+void expect_same_bytes(const Array& actual, const Array& expected, const std::string& what) {
+  if (bytes_of(actual) == bytes_of(expected)) return;
+  for (std::int64_t i = 0; i < expected.numel(); ++i) {
+    const double is = actual.at(i), should_be = expected.at(i);
+    const bool same =
+        std::isnan(is) ? std::isnan(should_be) : is == should_be && std::signbit(is) == std::signbit(should_be);
+    if (!same) FAIL() << what << ": element " << i << " is " << is << ", expected " << should_be;
+  }
+  FAIL() << what << ": NaN of other bits";
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int64_t kChannelKinds = 5;
+
+// One channel after the other: any values, one value everywhere, a NaN among others, infinities among others, and
+// values that are scaled to almost nothing.
+Array values_of_all_kinds(const Shape& shape, DType dtype, Order order, std::int64_t first) {
+  Array x = Array(shape, dtype, order).randomize(11);
+  std::vector<std::int64_t> met(static_cast<std::size_t>(shape[1]));
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const std::size_t c = channel_of(shape, i);
+    const std::int64_t kind = (static_cast<std::int64_t>(c) + first) % kChannelKinds, count = met[c]++;
+    if (kind == 1) x.set(i, 0.7);
+    if (kind == 2 && count == 2) x.set(i, kNaN);
+    if (kind == 3 && count % 4 == 1) x.set(i, count % 8 == 1 ? kInfinity : -kInfinity);
+  }
+  return x;
+}
+
+// Below what f16 and bf16 hold, so that negative results become -0 there.
+double almost_nothing(DType dtype) { return dtype == DType::f64 ? 1e-310 : dtype == DType::f16 ? 1e-9 : 1e-42; }
+
+void expect_relu_of(const Array& y, const std::vector<TensorView>& inputs, const Strides& strides, Array result,
+                    const std::string& what) {
+  Array expected = result;
+  run("relu", {y.view()}, {expected.view()});
+  run("batch_norm_apply", inputs, {result.view()}, ops::BatchNormApplyAttributes{.strides = strides, .relu = true});
+  expect_same_bytes(result, expected, what + " relu");
+}
+
+TEST_P(BatchNorm, ItsStatisticsGiveTheSameAgain) {
+  for (const Shape& shape : shapes()) {
+    for (std::int64_t first = 0; first < (shape[1] < kChannelKinds ? kChannelKinds : 1); ++first) {
+      const Array x = values_of_all_kinds(shape, dtype(), GetParam().x, first);
+      Array gamma = channels(shape, statistics_dtype()).randomize(12);
+      Array beta = channels(shape, dtype()).randomize(13);
+      for (std::int64_t c = 0; c < shape[1]; ++c) {
+        if ((c + first) % kChannelKinds != 4) continue;
+        gamma.set(c, almost_nothing(dtype()));
+        beta.set(c, 0);
+      }
+      for (const bool affine : {true, false}) {
+        const std::string what = to_string(shape) + (affine ? " affine " : " ") + std::to_string(first);
+        const TensorView g = affine ? gamma.view() : TensorView(), b = affine ? beta.view() : TensorView();
+        const Array empty(shape, dtype(), GetParam().y);
+        Array y = empty, mean = channels(shape, statistics_dtype()), inverse_std = mean, again = empty;
+        run("batch_norm", {x.view(), g, b}, {y.view(), mean.view(), inverse_std.view()},
+            ops::BatchNormAttributes{kEpsilon});
+        const std::vector<TensorView> inputs = {x.view(), g, b, mean.view(), inverse_std.view()};
+        const Strides strides = y.view().strides;
+        run("batch_norm_apply", inputs, {again.view()}, ops::BatchNormApplyAttributes{.strides = strides});
+        expect_same_bytes(again, y, what);
+        expect_relu_of(y, inputs, strides, empty, what);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Every value that relu treats apart comes out of the normalisation, in every place of a vector.
+TEST_P(BatchNorm, ReluOfWhatIsNoOrdinaryNumber) {
+  constexpr double kValues[] = {1, -1, 0, -0.0, kInfinity, -kInfinity, kNaN, 1.0 / 3, -1.0 / 3, 6e4, -6e4};
+  for (const Shape& shape : {Shape{48, 5}, Shape{2, 5, 9, 11}}) {
+    Array x(shape, dtype(), GetParam().x);
+    for (std::int64_t i = 0; i < x.numel(); ++i) x.set(i, kValues[static_cast<std::size_t>(i * 7 % 11)]);
+    const Array mean = channels(shape, statistics_dtype()).fill(0), one = channels(shape, statistics_dtype()).fill(1);
+    Array gamma = one, beta = mean;
+    const double scales[] = {1, -1, almost_nothing(dtype()), -almost_nothing(dtype()), 0};
+    for (std::int64_t c = 0; c < 5; ++c) gamma.set(c, scales[c]);
+    beta.fill(-0.0);
+    for (const bool affine : {true, false}) {
+      const TensorView g = affine ? gamma.view() : TensorView(), b = affine ? beta.view() : TensorView();
+      const Array empty(shape, dtype(), GetParam().y);
+      Array y = empty;
+      const std::vector<TensorView> inputs = {x.view(), g, b, mean.view(), one.view()};
+      const Strides strides = y.view().strides;
+      run("batch_norm_apply", inputs, {y.view()}, ops::BatchNormApplyAttributes{.strides = strides});
+      const std::vector<double> values = y.values();
+      const auto count = [&](auto is) { return std::count_if(values.begin(), values.end(), is); };
+      EXPECT_GT(count([](double v) { return std::isnan(v); }), 0);
+      EXPECT_GT(count([](double v) { return v == -kInfinity; }), 0);
+      const auto negative_zeros = count([](double v) { return v == 0 && std::signbit(v); });
+      EXPECT_TRUE(!affine || negative_zeros > x.numel() / 20) << negative_zeros;
+      expect_relu_of(y, inputs, strides, empty, to_string(shape) + (affine ? " affine" : ""));
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

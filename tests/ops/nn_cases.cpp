@@ -1,3 +1,8 @@
+#include <algorithm>
+
+#include "src/ops/attributes.h"
+#include "src/ops/invoke.h"
+#include "src/ops/schemas.h"
 #include "tests/ops/op_case.h"
 
 namespace ferry::test {
@@ -97,6 +102,47 @@ void add_batch_norm(std::vector<OpCase>& cases, const Shape& x, bool affine) {
                    floats(), affine ? 3u : 1u, 16});
 }
 
+// No public function ends in it: memory budgets call it.
+Tensor batch_norm_applied(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                          const Tensor& inverse_std, bool is_relu) {
+  const Strides strides = x.rank() == 4 ? ops::image_strides(x, x.shape()) : contiguous_strides(x.shape());
+  return ops::invoke(ops::kBatchNormApply, {&x, &gamma, &beta, &mean, &inverse_std},
+                     ops::BatchNormApplyAttributes{.strides = strides, .relu = is_relu}, ops::Where::current());
+}
+
+// Whether each element is the one that batch_norm gave with the statistics.
+Tensor is_batch_norm_again(const Tensor& x, const Tensor& gamma, const Tensor& beta, bool is_relu) {
+  Tensor outputs[3];
+  const Tensor* inputs[] = {&x, &gamma, &beta};
+  ops::invoke(ops::kBatchNorm, inputs, ops::BatchNormAttributes{kEpsilon}, ops::Where::current(), outputs);
+  const auto& [y, mean, inverse_std] = outputs;
+  return equal(batch_norm_applied(x, gamma, beta, mean, inverse_std, is_relu), is_relu ? relu(y) : y);
+}
+
+void add_batch_norm_apply(std::vector<OpCase>& cases, const Shape& x, bool affine, bool is_relu) {
+  const Shape channels{x[1]};
+  const std::string variant = to_string(x) + (affine ? "" : "plain") + (is_relu ? "relu" : "");
+  std::vector<Input> inputs{{x}};
+  if (affine) inputs.insert(inputs.end(), {{channels}, {channels}});
+  const std::size_t first = inputs.size();
+  cases.push_back(
+      {"batch_norm_apply", variant + "again", inputs,
+       [=](const Tensors& t) { return is_batch_norm_again(t[0], given(t, affine, 1), given(t, affine, 2), is_relu); },
+       [](const Arrays& t) { return map(t[0], [](double) { return 1.0; }); }, floats(), 0});
+  inputs.insert(inputs.end(), {{channels}, {channels, 0.5, 2}});
+  cases.push_back({"batch_norm_apply", variant, inputs,
+                   [=](const Tensors& t) {
+                     return batch_norm_applied(t[0], given(t, affine, 1), given(t, affine, 2), t[first], t[first + 1],
+                                               is_relu);
+                   },
+                   [=](const Arrays& t) {
+                     const Array variance = map(t[first + 1], [](double s) { return 1 / (s * s); });
+                     const Array y = normalized(t[0], t[first], variance, given(t, affine, 1), given(t, affine, 2), 0);
+                     return is_relu ? map(y, [](double v) { return std::max(v, 0.0); }) : y;
+                   },
+                   floats(), 0, 16});
+}
+
 }  // namespace
 
 std::vector<OpCase> image_cases() {
@@ -128,7 +174,10 @@ std::vector<OpCase> normalization_cases() {
   std::vector<OpCase> cases;
   const std::vector<Shape> shapes = {{4, 3}, {2, 3, 4, 5}, {1, 1, 3, 3}, {5, 17}};
   for (const Shape& shape : shapes) {
-    for (const bool affine : {true, false}) add_batch_norm(cases, shape, affine);
+    for (const bool affine : {true, false}) {
+      add_batch_norm(cases, shape, affine);
+      for (const bool is_relu : {false, true}) add_batch_norm_apply(cases, shape, affine, is_relu);
+    }
   }
   const std::vector<std::pair<Shape, int>> normalizations = {{{5}, 0},        {{3, 4}, 1},       {{3, 4}, 0},
                                                              {{2, 3, 4}, -2}, {{2, 3, 4, 5}, 1}, {{0, 4}, 1}};
