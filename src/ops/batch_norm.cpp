@@ -46,8 +46,7 @@ void infer_inference(InferContext& context) {
 
 void infer_apply(InferContext& context) {
   require_statistics(context);
-  context.add_output(context.shape(0), context.dtype(0),
-                     context.attributes.as<BatchNormApplyAttributes>().strides);
+  context.add_output(context.shape(0), context.dtype(0), context.attributes.as<BatchNormApplyAttributes>().strides);
 }
 
 void infer_backward(InferContext& context) {
