@@ -32,8 +32,8 @@ struct ChannelStatistics {
 // Whether the function below may be asked: for images in 16 bits or f32, with more than one element a channel.
 bool normalizes_by_cudnn(const TensorView& x);
 // Requires: normalizes_by_cudnn(x); all images are dense, in either order. affine.gamma and the statistics are read,
-// both of `gradient` written. The forward direction is not cuDNN's: recomputation needs y again from its statistics, bit
-// for bit, which cuDNN does not promise.
+// both of `gradient` written. The forward direction is not cuDNN's: recomputation needs y again from its statistics,
+// bit for bit, which cuDNN does not promise.
 bool cudnn_batch_norm_backward(const TensorView& dy, const TensorView& x, const ChannelAffine& affine, double epsilon,
                                const ChannelStatistics& statistics, const TensorView& dx,
                                const ChannelAffine& gradient);
