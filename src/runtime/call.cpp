@@ -305,13 +305,14 @@ void Call::make_largest_outputs_first() {
 void Call::allocate_outputs() {
   if (schema_.mutates != 0) return add_mutated_outputs();
   const std::span<const ops::OutputSpec> specs = infer_.outputs();
-  if (specs.size() > 1 && is_budgeted()) make_largest_outputs_first();
+  const bool are_made = specs.size() > 1 && is_budgeted();
+  if (are_made) make_largest_outputs_first();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (!specs[i].given) {
       output_views_.add();
       continue;
     }
-    if (!outputs_[i].defined()) outputs_[i] = make_output(i);
+    if (!are_made) outputs_[i] = make_output(i);
     const TensorImpl& tensor = *outputs_[i].impl();
     const Replica* const replica = tensor.storage->settled_on(placement_.device);
     add_view(output_views_, tensor, replica == nullptr ? nullptr : replica->allocation.data);
