@@ -285,7 +285,7 @@ Bytes Budget::allocated() const { return allocator_.held().allocated; }
 
 Tensor Budget::view_of(const swap::Operand& operand, Storage* storage) const {
   if (!operand.given) return {};
-  auto impl = make_cell<TensorImpl>(operand.shape, operand.strides, operand.dtype, operand.device);
+  auto impl = make_cell<TensorImpl>(operand.shape(), operand.strides(), operand.dtype, operand.device);
   impl->offset = operand.offset;
   // Somebody else owns it for as long as the call takes.
   impl->storage = storage != nullptr ? std::shared_ptr<Storage>(std::shared_ptr<void>(), storage)

@@ -152,12 +152,17 @@ void Engine::ran(const CallNote& note) {
     state_.stats.recompute_time += note.time;
     return;
   }
-  bool repeats = state_.options.methods != Methods::swap && note.schema.mutates == 0 && !note.schema.updates_state;
-  for (std::size_t i = 0; repeats && i < note.inputs.size(); ++i)
-    repeats = !note.inputs[i]->defined() || !ops::has(note.schema.host_inputs, note.schema.place(i));
   static const std::shared_ptr<Producer> kNoProducer;
-  planning_.ran(note, repeats ? history_.record(note) : kNoProducer);
+  planning_.ran(note, repeats(note) ? history_.record(note) : kNoProducer);
   room_.keep_threshold();
+}
+
+// Whether the call may run again.
+bool Engine::repeats(const CallNote& note) const {
+  if (state_.options.methods == Methods::swap || note.schema.mutates != 0 || note.schema.updates_state) return false;
+  for (std::size_t i = 0; note.schema.host_inputs != 0 && i < note.inputs.size(); ++i)
+    if (note.inputs[i]->defined() && ops::has(note.schema.host_inputs, note.schema.place(i))) return false;
+  return true;
 }
 
 bool Engine::make_room(Bytes missing) {

@@ -116,6 +116,7 @@ class Engine {
   void hold(Value& value);
   void let_go(const Held& held);
   void bring(Value& value);
+  bool repeats(const CallNote& note) const;
   // Its storage died, and others may have to be computed from it.
   void keep_for_others(Value& value, ferry::Storage& dying) noexcept;
   void* cleared(void* place, Bytes size);

@@ -11,33 +11,20 @@
 
 namespace ferry::swap {
 
-Value::~Value() {
-  engine.forget(*this);
-  Graveyard::put(graveyard.consumers, consumers);
-}
+Value::~Value() { engine.forget(*this); }
 
 Value::Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes)
-    : engine(the_engine), graveyard(the_graveyard), size(bytes), consumers(Graveyard::take(the_graveyard.consumers)) {}
+    : engine(the_engine), graveyard(the_graveyard), size(bytes) {}
 
 void Value::released(ferry::Storage& dying) noexcept { engine.released(*this, dying); }
 
 Producer::~Producer() {
   for (Operand& operand : operands) {
     if (operand.value == nullptr) continue;
-    Value& value = *operand.value;
-    value.consumers[operand.consumer] = value.consumers.back();
-    const Value::Consumer& moved = value.consumers[operand.consumer];
-    moved.producer->operands[moved.operand].consumer = operand.consumer;
-    value.consumers.pop_back();
-    if (!value.is_needed()) graveyard.dead.push_back(&value);
+    operand.leave();
+    if (!operand.value->is_needed()) graveyard.dead.push_back(operand.value);
   }
-  Graveyard::put(graveyard.operands, operands);
-}
-
-void Producer::read(std::size_t operand, Value& value) {
-  operands[operand].consumer = value.consumers.size();
-  value.consumers.push_back({this, operand});
-  operands[operand].value = &value;
+  graveyard.put_operands(operands);
 }
 
 History::~History() { bury(); }
@@ -131,8 +118,9 @@ namespace {
 // Each call under a budget goes through these.
 [[gnu::always_inline]] inline std::shared_ptr<Producer> make_producer(Graveyard& graveyard, const CallNote& note,
                                                                       const ops::OpSchema& schema,
-                                                                      const Attributes& attributes) {
-  auto producer = make_cell<Producer>(graveyard);
+                                                                      const Attributes& attributes,
+                                                                      std::size_t operands) {
+  auto producer = make_cell<Producer>(graveyard, operands);
   producer->schema = &schema;
   producer->attributes = attributes;
   producer->where = note.where;
@@ -147,10 +135,8 @@ namespace {
     return;
   }
   const TensorImpl& tensor = *input.impl();
-  producer.operands.emplace_back(true, nullptr, 0, tensor.shape, tensor.strides, tensor.offset, tensor.dtype,
-                                 tensor.device);
-  if (is_read && tensor.storage->watch() != nullptr)
-    producer.read(producer.operands.size() - 1, *History::value_of(*tensor.storage));
+  Operand& operand = producer.operands.emplace_back(tensor);
+  if (is_read && tensor.storage->watch() != nullptr) operand.read(*History::value_of(*tensor.storage), producer);
 }
 
 }  // namespace
@@ -176,8 +162,7 @@ const std::shared_ptr<Producer>& History::record(const CallNote& note) {
   if (&note.schema == &ops::kBatchNorm) return record_batch_norm(note);
   if (&note.schema == &ops::kRelu)
     if (const Producer* const before = normalization_before(note)) return record_normalized_relu(note, *before);
-  auto producer = make_producer(graveyard_, note, note.schema, note.attributes);
-  producer->operands.reserve(note.inputs.size());
+  auto producer = make_producer(graveyard_, note, note.schema, note.attributes, note.inputs.size());
   for (std::size_t i = 0; i < note.inputs.size(); ++i)
     add_operand(*producer, *note.inputs[i], !ops::has(note.schema.metadata_inputs, note.schema.place(i)));
   return give(producer, note.outputs);
@@ -186,12 +171,13 @@ const std::shared_ptr<Producer>& History::record(const CallNote& note) {
 // y is had again from the statistics, which only the call itself gives.
 const std::shared_ptr<Producer>& History::record_batch_norm(const CallNote& note) {
   const Results y = note.outputs.first(1), statistics = note.outputs.subspan(1);
-  auto whole = make_producer(graveyard_, note, note.schema, note.attributes);
+  auto whole = make_producer(graveyard_, note, note.schema, note.attributes, note.inputs.size());
   for (const ferry::Tensor* input : note.inputs) add_operand(*whole, *input, true);
   whole->result_count = 1;  // y is none of its results
   give(whole, statistics);
   auto apply = make_producer(graveyard_, note, ops::kBatchNormApply,
-                             ops::BatchNormApplyAttributes{.strides = y.front().impl()->strides, .relu = false});
+                             ops::BatchNormApplyAttributes{.strides = y.front().impl()->strides, .relu = false},
+                             note.inputs.size() + statistics.size());
   for (const ferry::Tensor* input : note.inputs) add_operand(*apply, *input, true);
   for (const ferry::Tensor& each : statistics) add_operand(*apply, each, true);
   return give(apply, y);
@@ -200,11 +186,11 @@ const std::shared_ptr<Producer>& History::record_batch_norm(const CallNote& note
 const std::shared_ptr<Producer>& History::record_normalized_relu(const CallNote& note, const Producer& before) {
   auto attributes = before.attributes.as<ops::BatchNormApplyAttributes>();
   attributes.relu = true;
-  auto producer = make_producer(graveyard_, note, ops::kBatchNormApply, attributes);
+  auto producer = make_producer(graveyard_, note, ops::kBatchNormApply, attributes, before.operands.size());
   for (const Operand& operand : before.operands) {
-    producer->operands.push_back(operand);
-    producer->operands.back().value = nullptr;
-    if (operand.value != nullptr) producer->read(producer->operands.size() - 1, *operand.value);
+    Operand& same = producer->operands.emplace_back(operand);
+    same.value = nullptr;
+    if (operand.value != nullptr) same.read(*operand.value, *producer);
   }
   return give(producer, note.outputs);
 }
@@ -216,7 +202,7 @@ const Producer* History::normalization_before(const CallNote& note) const {
   if (producer == nullptr || producer->schema != &ops::kBatchNormApply || producer->device != note.device)
     return nullptr;
   const auto& attributes = producer->attributes.as<ops::BatchNormApplyAttributes>();
-  const bool is_all = x.offset == 0 && x.shape == producer->operands[0].shape && x.strides == attributes.strides &&
+  const bool is_all = x.offset == 0 && x.shape == producer->operands[0].shape() && x.strides == attributes.strides &&
                       y.strides == attributes.strides && x.dtype == producer->operands[0].dtype;
   return is_all && !attributes.relu ? producer : nullptr;
 }
@@ -225,8 +211,8 @@ std::vector<Value*> History::absent_that_need(const Value& value) const {
   std::vector<Value*> found;
   walk_.assign(1, &value);
   for (std::size_t next = 0; next < walk_.size(); ++next) {
-    for (const Value::Consumer& consumer : walk_[next]->consumers) {
-      for (Value* result : consumer.producer->results) {
+    for (const Operand* operand = walk_[next]->readers; operand != nullptr; operand = operand->next) {
+      for (Value* result : operand->reader->results) {
         if (result == nullptr || has_bytes(*result)) continue;
         if (result->storage != nullptr) {
           if (std::ranges::find(found, result) == found.end()) found.push_back(result);
@@ -245,8 +231,8 @@ void History::cut(Value& value) {
   while (!gone.empty()) {
     Value& next = *gone.back();
     gone.pop_back();
-    while (!next.consumers.empty()) {
-      Producer& producer = *next.consumers.back().producer;
+    while (next.readers != nullptr) {
+      Producer& producer = *next.readers->reader;
       std::shared_ptr<Producer> held;
       for (Value*& result : producer.results) {
         if (result == nullptr) continue;
@@ -255,7 +241,7 @@ void History::cut(Value& value) {
         result->producer = nullptr;
         result = nullptr;
       }
-      // The last reference: its destructor takes it out of `next.consumers`.
+      // The last reference: its destructor takes it out of `next.readers`.
       held.reset();
     }
   }
@@ -267,7 +253,7 @@ void History::add_unrepeatable(Value& value) {
 
 void History::rewrite(Value& value) {
   if (value.producer == nullptr) return cut(value);
-  if (value.consumers.empty()) {
+  if (value.readers == nullptr) {
     leave_producer(value);
     value.producer.reset();
     give_up_index(value);
@@ -283,8 +269,8 @@ void History::rewrite(Value& value) {
   value.producer = nullptr;
   for (Value*& result : old.producer->results)
     if (result == &value) result = &old;
-  old.consumers.swap(value.consumers);
-  for (const Value::Consumer& consumer : old.consumers) consumer.producer->operands[consumer.operand].value = &old;
+  old.readers = std::exchange(value.readers, nullptr);
+  for (Operand* operand = old.readers; operand != nullptr; operand = operand->next) operand->value = &old;
   old.last_access = value.last_access;
   measure_chain(old);
   mark_evicted(old);

@@ -84,7 +84,7 @@ void Room::leave(Value& value) {
 }
 
 void Room::drop(Value& value) {
-  const bool is_needless = value.storage == nullptr && value.consumers.empty();
+  const bool is_needless = value.storage == nullptr && value.readers == nullptr;
   if (value.locks > 0 || value.bytes() == nullptr || (value.producer == nullptr && !is_needless)) return;
   stop_leaving(value);
   withdraw(value);

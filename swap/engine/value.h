@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/ops/op_schema.h"
 #include "src/tensor/storage.h"
+#include "src/tensor/tensor_impl.h"
 #include "swap/engine/spill_file.h"
 #include "swap/iteration.h"
 
@@ -34,14 +36,10 @@ struct Value final : StorageWatch {
   Graveyard& graveyard;
   StorageIndex index = kNone;  // in the engine's tables
   Bytes size{};
-  ferry::Storage* storage = nullptr;    // whose contents these are; null once it died or was written
-  std::shared_ptr<ferry::Storage> own;  // holds the bytes then, if anything does
-  std::shared_ptr<Producer> producer;   // null: cannot be computed again; shared by the results of a call
-  struct Consumer {
-    Producer* producer;
-    std::size_t operand;
-  };
-  std::vector<Consumer> consumers;               // calls that read it
+  ferry::Storage* storage = nullptr;             // whose contents these are; null once it died or was written
+  std::shared_ptr<ferry::Storage> own;           // holds the bytes then, if anything does
+  std::shared_ptr<Producer> producer;            // null: cannot be computed again; shared by the results of a call
+  Operand* readers = nullptr;                    // in calls that may run again, the latest first
   std::int32_t locks = 0;                        // of calls that use it now: it stays on the device
   std::int32_t holds = 0;                        // of those, the ones of frames
   std::int32_t pins = 0;                         // of those, the ones that keep its address: it does not move either
@@ -61,18 +59,53 @@ struct Value final : StorageWatch {
   void released(ferry::Storage& dying) noexcept override;
 
   ferry::Storage* bytes() const { return storage != nullptr ? storage : own.get(); }
-  bool is_needed() const { return storage != nullptr || !consumers.empty(); }
+  bool is_needed() const { return storage != nullptr || readers != nullptr; }
 };
 
+// What a call read. Stays where it is, since what reads a value is a list through its operands. Of the memory for shape
+// and strides no more is touched than they take: every call under a budget notes its operands.
 struct Operand {
-  bool given = false;
-  Value* value = nullptr;    // null: only shape and type are read
-  std::size_t consumer = 0;  // its place in value->consumers
-  Shape shape;
-  Strides strides;
+  Value* value = nullptr;  // null: only shape and type are read
+  Producer* reader = nullptr;
+  Operand* next = nullptr;  // of those that read the value
+  Operand* previous = nullptr;
   std::int64_t offset = 0;
   DType dtype = DType::f32;
   Device device;
+  bool given = false;
+
+  // Of an input that was left out. NOLINTNEXTLINE(modernize-use-equals-default): the extents' memory is left as it is.
+  Operand() noexcept {}
+  explicit Operand(const TensorImpl& tensor)
+      : offset(tensor.offset), dtype(tensor.dtype), device(tensor.device), given(true), rank_(tensor.shape.rank()) {
+    for (int i = 0; i < rank_; ++i) {
+      extents_[static_cast<std::size_t>(i)] = tensor.shape[i];
+      extents_[rank() + static_cast<std::size_t>(i)] = tensor.strides[i];
+    }
+  }
+
+  // It reads a value from now on, for `call`; and not any more.
+  void read(Value& read_value, Producer& call) {
+    value = &read_value;
+    reader = &call;
+    previous = nullptr;
+    next = read_value.readers;
+    if (next != nullptr) next->previous = this;
+    read_value.readers = this;
+  }
+  void leave() {
+    if (next != nullptr) next->previous = previous;
+    (previous == nullptr ? value->readers : previous->next) = next;
+  }
+
+  Shape shape() const { return Shape(std::span(extents_).first(rank())); }
+  Strides strides() const { return Strides(std::span(extents_).subspan(rank(), rank())); }
+
+ private:
+  std::size_t rank() const { return static_cast<std::size_t>(rank_); }
+
+  int rank_ = 0;
+  std::array<std::int64_t, std::size_t{2} * kMaxRank> extents_;  // shape, then strides
 };
 
 // Values to be destroyed next, each once, and the memory of lists of the dead for those who come after them.
@@ -81,20 +114,17 @@ struct Graveyard {
 
   std::vector<Value*> dead;
   std::vector<std::vector<Operand>> operands;
-  std::vector<std::vector<Value::Consumer>> consumers;
 
-  template <class T>
-  static std::vector<T> take(std::vector<std::vector<T>>& spare) {
-    if (spare.empty()) return {};
-    std::vector<T> list = std::move(spare.back());
-    spare.pop_back();
+  std::vector<Operand> take_operands() {
+    if (operands.empty()) return {};
+    std::vector<Operand> list = std::move(operands.back());
+    operands.pop_back();
     return list;
   }
-  template <class T>
-  static void put(std::vector<std::vector<T>>& spare, std::vector<T>& list) {
-    if (list.capacity() == 0 || spare.size() >= kSpare) return;
+  void put_operands(std::vector<Operand>& list) {
+    if (list.capacity() == 0 || operands.size() >= kSpare) return;
     list.clear();
-    spare.push_back(std::move(list));
+    operands.push_back(std::move(list));
   }
 };
 
@@ -103,21 +133,20 @@ struct Producer {
 
   Graveyard& graveyard;
   const ops::OpSchema* schema = nullptr;
-  Attributes attributes;
   std::source_location where;
-  Device device;
   Nanoseconds time{};  // of the device, measured
+  Device device;
   OpIndex recorded = kNone;
-  std::vector<Operand> operands;
+  std::vector<Operand> operands;               // reserved before the first is added
   std::array<Value*, kMostResults> results{};  // null: none, or gone
   std::size_t result_count = 0;
+  Attributes attributes;
 
-  explicit Producer(Graveyard& the_graveyard)
-      : graveyard(the_graveyard), operands(Graveyard::take(the_graveyard.operands)) {}
+  Producer(Graveyard& the_graveyard, std::size_t operand_count)
+      : graveyard(the_graveyard), operands(the_graveyard.take_operands()) {
+    operands.reserve(operand_count);
+  }
   ~Producer();
-
-  // The operand reads `value` from now on.
-  void read(std::size_t operand, Value& value);
 };
 
 }  // namespace ferry::swap
