@@ -66,9 +66,10 @@ class Attributes {
   template <class T>
   static inline const char kTag = 0;
 
-  alignas(8) std::byte bytes_[kCapacity];
+  // Before the bytes, of which few are used.
   std::uint32_t size_ = 0;
   const char* tag_ = nullptr;
+  alignas(8) std::byte bytes_[kCapacity];
 };
 
 // Requires: inputs, outputs and attributes as the op's schema (src/ops) states them; the dispatcher has checked them.
