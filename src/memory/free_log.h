@@ -3,8 +3,7 @@
 // All blocks of a budget's arena belong to the compute stream: work on another stream may have a free range once the
 // compute stream has passed the point at which the range was given back. Such points are marked by events, one whenever
 // a good part of the arena or many ranges were given back; between two of them the log holds what was. The latest marks
-// are kept, and
-// as many ranges as fit a ring: what was given back before them counts as given back with the first mark.
+// are kept, and as many ranges as fit a ring: what was given back before them counts as given back with the first mark.
 // Not thread-safe.
 #pragma once
 

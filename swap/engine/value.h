@@ -5,7 +5,7 @@
 // its storage while others may have to be computed from it.
 //
 // Ownership: a Value lives while its storage does or a Producer reads it, a Producer while one of its results does. No
-// counts are kept for that: storage and consumers say it. Long chains are released without recursion: values that
+// counts are kept for that: storage and readers say it. Long chains are released without recursion: values that
 // nothing needs any more are put into a Graveyard. Not thread-safe: the engine's mutex guards all.
 #pragma once
 

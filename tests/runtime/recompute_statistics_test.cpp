@@ -5,30 +5,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ferry/device_guard.h>
 #include <ferry/ferry.h>
 #include "profiler/recorder.h"
-#include "src/runtime/budget.h"
 #include "src/runtime/runtime_core.h"
+#include "tests/runtime/norm_net.h"
 #include "tests/support/runtime_fixture.h"
 
 namespace ferry::test {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAreArray;
 
-using Tensors = std::vector<Tensor>;
 using Names = std::vector<std::string>;
-
-constexpr std::int64_t kImages = 32, kChannels = 16, kExtent = 32;  // 2 MiB
 
 // Counts the ops that run again in its lifetime.
 class Reruns {
@@ -53,20 +48,6 @@ class Reruns {
 
 // Under a budget what can be computed again leaves the device.
 using Crowd = std::function<void()>;
-
-Tensor some_images(DType dtype = DType::f32) { return normal({kImages, kChannels, kExtent, kExtent}, 0, 1, dtype); }
-
-// Its x requires a gradient, and so the statistics are kept.
-struct NormLayer {
-  Tensor weight = normal({kChannels, kChannels, 1, 1}, 0, 0.3).set_requires_grad();
-  Tensor gamma = normal({kChannels}, 0.5, 0.5).set_requires_grad();
-  Tensor beta = normal({kChannels}, 0, 0.5).set_requires_grad();
-
-  Tensors parameters() const { return {weight, gamma, beta}; }
-  Tensor x(const Tensor& images = some_images()) const { return conv2d(images, weight); }
-  Tensor normalized(const Tensor& features) const { return batch_norm(features, gamma, beta, {}, {}); }
-  Tensor y() const { return normalized(x()); }
-};
 
 struct NormUse {
   std::string name;
@@ -273,53 +254,6 @@ TEST_P(RecomputedNorm, HasTheValuesThatItHad) {
 INSTANTIATE_TEST_SUITE_P(All, RecomputedNorm, ::testing::ValuesIn(norm_uses()),
                          [](const auto& test) { return test.param.name; });
 
-// Layers of convolution, batch norm and relu, and their optimizer.
-class NormNet {
- public:
-  NormNet() {
-    Tensors parameters;
-    for (const NormLayer& layer : layers_)
-      for (const Tensor& each : layer.parameters()) parameters.push_back(each);
-    optimizer_.emplace(parameters, optim::SgdOptions{.rate = 0.05, .momentum = 0.9});
-  }
-
-  void step(bool checkpoints = false) {
-    const Tensor loss = forward(checkpoints);
-    loss.backward();
-    keep(loss);
-    for (const NormLayer& layer : layers_)
-      for (const Tensor& each : layer.parameters()) keep(each.grad());
-    optimizer_->step();
-    optimizer_->zero_grad();
-  }
-
-  // All losses and gradients, and what was learnt.
-  std::vector<std::vector<float>> bits() {
-    for (const NormLayer& layer : layers_)
-      for (const Tensor& each : layer.parameters()) keep(each);
-    for (const Tensor& each : {mean_, variance_}) keep(each);
-    return bits_;
-  }
-
- private:
-  Tensor forward(bool checkpoints) const {
-    Tensor value = some_images();
-    for (const NormLayer& layer : layers_) {
-      const auto block = [this, layer](const Tensor& in) {
-        return relu(batch_norm(layer.x(in), layer.gamma, layer.beta, mean_, variance_, {.training = true}));
-      };
-      value = checkpoints ? checkpoint(block, value) : block(value);
-    }
-    return mean(square(value));
-  }
-  void keep(const Tensor& tensor) { bits_.push_back(tensor.to_vector<float>()); }
-
-  std::vector<NormLayer> layers_ = std::vector<NormLayer>(8);
-  Tensor mean_ = zeros({kChannels}), variance_ = ones({kChannels});
-  std::optional<optim::Sgd> optimizer_;
-  std::vector<std::vector<float>> bits_;
-};
-
 constexpr int kNormSteps = 6;
 
 struct NormNetReference {
@@ -385,117 +319,6 @@ INSTANTIATE_TEST_SUITE_P(Budgets, TrainedNorms,
                                            NormBudget{"checkpoints", EvictionMethods::recompute, "hybrid", true, 50,
                                                       true}),
                          [](const auto& test) { return test.param.name; });
-
-// What the planner is told of the iteration before.
-class RecordedNorms : public OnSim {
- protected:
-  const swap::Iteration& recorded() { return runtime_->core()->budget()->engine().last_iteration(); }
-
-  std::vector<const swap::Op*> ops_named(const std::string& name) {
-    std::vector<const swap::Op*> ops;
-    for (const swap::Op& op : recorded().ops)
-      if (op.name == name) ops.push_back(&op);
-    return ops;
-  }
-  bool is_recomputable(swap::TensorIndex t) {
-    const swap::Iteration& it = recorded();
-    return it.storages[static_cast<std::size_t>(it.tensors[static_cast<std::size_t>(t)].storage)].recomputable;
-  }
-  // Bytes that come from elsewhere after the first op.
-  Bytes created_later() {
-    Bytes bytes;
-    bool ran = false;
-    for (const swap::Event& event : recorded().events) {
-      ran = ran || event.kind == swap::Event::Kind::run;
-      if (!ran || event.kind != swap::Event::Kind::create) continue;
-      const swap::Tensor& tensor = recorded().tensors[static_cast<std::size_t>(event.index)];
-      bytes += recorded().storages[static_cast<std::size_t>(tensor.storage)].size;
-    }
-    return bytes;
-  }
-
-  MemoryBudget budget_{MemoryBudgetOptions{.size = "256MiB"}};
-};
-
-TEST_F(RecordedNorms, ReadTheirStatisticsAgain) {
-  NormNet net;
-  for (int i = 0; i < 2; ++i) net.step();
-  const auto norms = ops_named("batch_norm"), relus = ops_named("relu");
-  ASSERT_EQ(norms.size(), 8u);
-  ASSERT_EQ(relus.size(), 8u);
-  for (std::size_t i = 0; i < norms.size(); ++i) {
-    const swap::Op &norm = *norms[i], &after = *relus[i];
-    ASSERT_EQ(norm.outputs.size(), 3u);
-    std::vector<swap::TensorIndex> again = norm.inputs;
-    again.insert(again.end(), norm.outputs.begin() + 1, norm.outputs.end());
-    EXPECT_EQ(norm.inputs_again, again);
-    EXPECT_TRUE(is_recomputable(norm.outputs[0]));
-    EXPECT_FALSE(is_recomputable(norm.outputs[1]) || is_recomputable(norm.outputs[2]));
-    EXPECT_THAT(after.inputs, ElementsAre(norm.outputs[0]));
-    EXPECT_EQ(after.inputs_again, again);
-    EXPECT_TRUE(is_recomputable(after.outputs[0]));
-  }
-  for (const swap::Op& op : recorded().ops) {
-    const bool is_expected = op.name == "batch_norm" || op.name == "relu";
-    EXPECT_EQ(op.inputs_again.empty(), !is_expected) << op.name;
-  }
-}
-
-// They are made again by the whole call then, and the rest with them.
-TEST_F(RecordedNorms, MayHaveStatisticsThatNobodyKeeps) {
-  const NormLayer layer;
-  const Tensor images = some_images(), mean = zeros({kChannels}), variance = ones({kChannels});
-  budget_.next_iteration();
-  {
-    const NoGrad no_grad;
-    relu(batch_norm(layer.x(images), layer.gamma, layer.beta, mean, variance));
-  }
-  budget_.next_iteration();
-  ASSERT_EQ(ops_named("batch_norm").size(), 1u);
-  ASSERT_EQ(ops_named("relu").size(), 1u);
-  const swap::Op &norm = *ops_named("batch_norm")[0], &after = *ops_named("relu")[0];
-  EXPECT_THAT(norm.inputs_again, IsEmpty());
-  for (const swap::TensorIndex output : norm.outputs) EXPECT_TRUE(is_recomputable(output));
-  EXPECT_THAT(after.inputs_again,
-              ElementsAre(norm.inputs[0], norm.inputs[1], norm.inputs[2], norm.outputs[1], norm.outputs[2]));
-  EXPECT_TRUE(is_recomputable(after.outputs[0]));
-}
-
-TEST_F(RecordedNorms, WhatWasWrittenSinceIsNotTakenAsThere) {
-  const NormLayer layer;
-  const Tensor images = some_images();
-  for (int i = 0; i < 2; ++i) {
-    budget_.next_iteration();
-    Tensor x = layer.x(images);
-    const Tensor y = layer.normalized(x);
-    {
-      const NoGrad no_grad;
-      x.add_(full({1}, 3));
-    }
-    relu(y);
-  }
-  budget_.next_iteration();
-  ASSERT_EQ(ops_named("relu").size(), 1u);
-  EXPECT_FALSE(is_recomputable(ops_named("relu")[0]->outputs[0]));
-  EXPECT_EQ(created_later(), Bytes{});
-}
-
-TEST_F(RecordedNorms, WhatIsOlderThanTheIterationIsNotTakenAsThere) {
-  const NormLayer layer;
-  const Tensor images = some_images();
-  Tensor y;
-  {
-    const NoGrad no_grad;
-    y = layer.normalized(layer.x(images));
-  }
-  budget_.next_iteration();
-  relu(images);
-  relu(y);
-  budget_.next_iteration();
-  ASSERT_EQ(ops_named("relu").size(), 2u);
-  EXPECT_FALSE(is_recomputable(ops_named("relu")[1]->outputs[0]));
-  EXPECT_EQ(created_later(), Bytes{});
-}
 
 }  // namespace
 }  // namespace ferry::test
