@@ -104,10 +104,9 @@ void Engine::before_write(ferry::Storage& storage) {
   if (value->producer == nullptr) {
     // What only the old contents give is computed now, and stays. Making room for one may drop others.
     for (auto absent = history_.absent_that_need(*value); !absent.empty(); absent = history_.absent_that_need(*value)) {
-      for (Value* each : absent) {
-        hold(*each);
+      for (Value* each : absent) hold(*each);
+      for (Value* each : absent)
         if (!has_bytes(*each)) restorer_.restore(*each);
-      }
     }
   }
   planning_.rewrote(*value);

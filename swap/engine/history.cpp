@@ -131,11 +131,11 @@ namespace {
 
 [[gnu::always_inline]] inline void add_operand(Producer& producer, const ferry::Tensor& input, bool is_read) {
   if (!input.defined()) {
-    producer.operands.emplace_back();
+    producer.add_operand();
     return;
   }
   const TensorImpl& tensor = *input.impl();
-  Operand& operand = producer.operands.emplace_back(tensor);
+  Operand& operand = producer.add_operand(tensor);
   if (is_read && tensor.storage->watch() != nullptr) operand.read(*History::value_of(*tensor.storage), producer);
 }
 
@@ -188,8 +188,7 @@ const std::shared_ptr<Producer>& History::record_normalized_relu(const CallNote&
   attributes.relu = true;
   auto producer = make_producer(graveyard_, note, ops::kBatchNormApply, attributes, before.operands.size());
   for (const Operand& operand : before.operands) {
-    Operand& same = producer->operands.emplace_back(operand);
-    same.value = nullptr;
+    Operand& same = producer->add_operand(operand);
     if (operand.value != nullptr) same.read(*operand.value, *producer);
   }
   return give(producer, note.outputs);

@@ -9,14 +9,18 @@
 // nothing needs any more are put into a Graveyard. Not thread-safe: the engine's mutex guards all.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <source_location>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/ops/op_schema.h"
 #include "src/tensor/storage.h"
 #include "src/tensor/tensor_impl.h"
@@ -56,14 +60,16 @@ struct Value final : StorageWatch {
 
   Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes);
   ~Value() override;
+  Value(const Value&) = delete;
+  Value& operator=(const Value&) = delete;
   void released(ferry::Storage& dying) noexcept override;
 
   ferry::Storage* bytes() const { return storage != nullptr ? storage : own.get(); }
   bool is_needed() const { return storage != nullptr || readers != nullptr; }
 };
 
-// What a call read. Stays where it is, since what reads a value is a list through its operands. Of the memory for shape
-// and strides no more is touched than they take: every call under a budget notes its operands.
+// What a call read. Stays where it is while it reads a value, whose readers are a list through these. Of the memory for
+// shape and strides no more is touched than they take: every call under a budget notes its operands.
 struct Operand {
   Value* value = nullptr;  // null: only shape and type are read
   Producer* reader = nullptr;
@@ -83,9 +89,15 @@ struct Operand {
       extents_[rank() + static_cast<std::size_t>(i)] = tensor.strides[i];
     }
   }
+  // As the other, but it reads no value.
+  Operand(const Operand& other) noexcept
+      : offset(other.offset), dtype(other.dtype), device(other.device), given(other.given), rank_(other.rank_) {
+    std::copy_n(other.extents_.begin(), 2 * rank(), extents_.begin());
+  }
+  Operand& operator=(const Operand&) = delete;
 
   // It reads a value from now on, for `call`; and not any more.
-  void read(Value& read_value, Producer& call) {
+  void read(Value& read_value, Producer& call) noexcept {
     value = &read_value;
     reader = &call;
     previous = nullptr;
@@ -93,7 +105,7 @@ struct Operand {
     if (next != nullptr) next->previous = this;
     read_value.readers = this;
   }
-  void leave() {
+  void leave() noexcept {
     if (next != nullptr) next->previous = previous;
     (previous == nullptr ? value->readers : previous->next) = next;
   }
@@ -110,7 +122,11 @@ struct Operand {
 
 // Values to be destroyed next, each once, and the memory of lists of the dead for those who come after them.
 struct Graveyard {
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr std::size_t kSpare = 0;  // so that a use after free is found
+#else
   static constexpr std::size_t kSpare = 256;
+#endif
 
   std::vector<Value*> dead;
   std::vector<std::vector<Operand>> operands;
@@ -137,16 +153,26 @@ struct Producer {
   Nanoseconds time{};  // of the device, measured
   Device device;
   OpIndex recorded = kNone;
-  std::vector<Operand> operands;               // reserved before the first is added
+  std::vector<Operand> operands;
   std::array<Value*, kMostResults> results{};  // null: none, or gone
   std::size_t result_count = 0;
   Attributes attributes;
 
+  // Of a call with so many operands at most.
   Producer(Graveyard& the_graveyard, std::size_t operand_count)
       : graveyard(the_graveyard), operands(the_graveyard.take_operands()) {
     operands.reserve(operand_count);
   }
   ~Producer();
+  Producer(const Producer&) = delete;
+  Producer& operator=(const Producer&) = delete;
+
+  // `of`: as for a constructor of Operand. Requires: it is one of those that were announced.
+  template <class... Of>
+  Operand& add_operand(const Of&... of) {
+    FERRY_CHECK(operands.size() < operands.capacity(), Error, "{} has more operands than announced", schema->name);
+    return operands.emplace_back(of...);
+  }
 };
 
 }  // namespace ferry::swap

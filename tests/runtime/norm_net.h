@@ -11,7 +11,7 @@ namespace ferry::test {
 
 using Tensors = std::vector<Tensor>;
 
-constexpr std::int64_t kImages = 32, kChannels = 16, kExtent = 32;  // 2 MiB
+inline constexpr std::int64_t kImages = 32, kChannels = 16, kExtent = 32;  // 2 MiB
 
 inline Tensor some_images(DType dtype = DType::f32) {
   return normal({kImages, kChannels, kExtent, kExtent}, 0, 1, dtype);

@@ -11,6 +11,7 @@
 #include <ferry/ferry.h>
 #include "src/runtime/budget.h"
 #include "src/runtime/runtime_core.h"
+#include "swap/iteration.h"
 #include "tests/runtime/norm_net.h"
 #include "tests/support/runtime_fixture.h"
 
