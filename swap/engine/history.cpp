@@ -13,8 +13,7 @@ namespace ferry::swap {
 
 Value::~Value() { engine.forget(*this); }
 
-Value::Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes)
-    : engine(the_engine), graveyard(the_graveyard), size(bytes) {}
+Value::Value(Engine& the_engine, Bytes bytes) : engine(the_engine), size(bytes) {}
 
 void Value::released(ferry::Storage& dying) noexcept { engine.released(*this, dying); }
 
@@ -41,7 +40,7 @@ void History::bury() noexcept {
 Value& History::make_value(Bytes size) {
   void* const cell = CellCache<sizeof(Value)>::take();
   ++count_;
-  return *new (cell) Value(engine_, graveyard_, size);
+  return *new (cell) Value(engine_, size);
 }
 
 StorageIndex History::take_index(Value& value) {

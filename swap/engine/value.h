@@ -31,13 +31,10 @@ namespace ferry::swap {
 
 struct Producer;
 class Engine;
-
 struct Operand;
-struct Graveyard;
 
 struct Value final : StorageWatch {
   Engine& engine;
-  Graveyard& graveyard;
   StorageIndex index = kNone;  // in the engine's tables
   Bytes size{};
   ferry::Storage* storage = nullptr;             // whose contents these are; null once it died or was written
@@ -58,7 +55,7 @@ struct Value final : StorageWatch {
   StorageIndex planned = kNone;   // and in the plan that is followed
   void* place = nullptr;          // where its bytes should be on the device, by that plan; null: anywhere
 
-  Value(Engine& the_engine, Graveyard& the_graveyard, Bytes bytes);
+  Value(Engine& the_engine, Bytes bytes);
   ~Value() override;
   Value(const Value&) = delete;
   Value& operator=(const Value&) = delete;
